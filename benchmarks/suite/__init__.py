@@ -1,0 +1,1 @@
+"""The asv suite; cases.py holds the list of what is measured."""

@@ -1,0 +1,48 @@
+"""Quantized arithmetic for NumPy: exact, and the same bits on every CPU."""
+
+from . import _loader
+
+_loader.start()  # refuses before NumPy, or any code of a level, is loaded
+
+from ._core import (  # noqa: E402
+    dequantize,
+    hsum,
+    hsum_sq,
+    qadd,
+    qmul,
+    quantize,
+    requantize,
+)
+from ._loader import (  # noqa: E402
+    available_isas,
+    isa,
+    kernel_info,
+    show_config,
+    show_runtime,
+    use_isa,
+)
+from .params import choose_qparams  # noqa: E402
+
+_loader.activate()
+
+__version__ = _loader.version()
+__cpu_baseline__ = _loader.cpu_baseline()
+__cpu_dispatch__ = _loader.cpu_dispatch()
+__cpu_features__ = _loader.cpu_features()
+
+__all__ = [
+    "available_isas",
+    "choose_qparams",
+    "dequantize",
+    "hsum",
+    "hsum_sq",
+    "isa",
+    "kernel_info",
+    "qadd",
+    "qmul",
+    "quantize",
+    "requantize",
+    "show_config",
+    "show_runtime",
+    "use_isa",
+]

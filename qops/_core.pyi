@@ -1,0 +1,93 @@
+from typing import Any, Literal, overload
+
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+def quantize(
+    x: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike = 0,
+    *,
+    dtype: DTypeLike | None = None,
+    axis: int | None = None,
+    block_size: int | None = None,
+    nan: Literal["zero_point", "raise"] = "zero_point",
+    out: NDArray[Any] | None = None,
+) -> Any: ...
+def dequantize(
+    q: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike = 0,
+    *,
+    dtype: DTypeLike | None = None,
+    axis: int | None = None,
+    block_size: int | None = None,
+    out: NDArray[Any] | None = None,
+) -> Any: ...
+def requantize(
+    q: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike,
+    out_scale: ArrayLike,
+    out_zero_point: ArrayLike,
+    *,
+    dtype: DTypeLike | None = None,
+    axis: int | None = None,
+    block_size: int | None = None,
+    out: NDArray[Any] | None = None,
+) -> Any: ...
+def qadd(
+    a: ArrayLike,
+    a_scale: ArrayLike,
+    a_zero_point: ArrayLike,
+    b: ArrayLike,
+    b_scale: ArrayLike,
+    b_zero_point: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike,
+    *,
+    dtype: DTypeLike | None = None,
+    axis: int | None = None,
+    block_size: int | None = None,
+    relu: bool = False,
+    out: NDArray[Any] | None = None,
+) -> Any: ...
+def qmul(
+    a: ArrayLike,
+    a_scale: ArrayLike,
+    a_zero_point: ArrayLike,
+    b: ArrayLike,
+    b_scale: ArrayLike,
+    b_zero_point: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike,
+    *,
+    dtype: DTypeLike | None = None,
+    axis: int | None = None,
+    block_size: int | None = None,
+    relu: bool = False,
+    out: NDArray[Any] | None = None,
+) -> Any: ...
+@overload
+def hsum(
+    q: ArrayLike, axis: None = None, *, keepdims: Literal[False] = False
+) -> int: ...
+@overload
+def hsum(
+    q: ArrayLike, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
+) -> Any: ...
+@overload
+def hsum_sq(
+    q: ArrayLike, axis: None = None, *, keepdims: Literal[False] = False
+) -> int: ...
+@overload
+def hsum_sq(
+    q: ArrayLike, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
+) -> Any: ...
+
+# for qops itself and its tests
+def real_array(op: str, x: ArrayLike) -> NDArray[Any]: ...
+def code_range(op: str, dtype: DTypeLike) -> tuple[int, int]: ...
+def kernels() -> list[tuple[str, str, str, str]]: ...
+def add_library(level: str, capsule: object) -> None: ...
+def library_kernels(level: str) -> set[str]: ...
+def select(chain: tuple[str, ...]) -> None: ...

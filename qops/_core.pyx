@@ -1,0 +1,1409 @@
+"""The array boundary: dtypes, shapes, strides and the GIL; and the operations on top.
+
+Arguments are checked here, once, before anything is written. A call with contiguous
+arrays and plain numbers takes the short path at the top of its function; whatever is
+unusual there, errors among it, is left to the long one.
+"""
+
+cimport cython
+cimport numpy as cnp
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_AsDouble, PyFloat_Check
+from cpython.long cimport PyLong_AsLongAndOverflow, PyLong_CheckExact
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcmp, memset
+
+import operator
+
+import numpy as np
+from numpy.exceptions import AxisError
+
+cnp.import_array()
+
+cdef extern from "qops.h" nogil:
+    ctypedef enum qops_dtype:
+        u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64, QOPS_N_DTYPES
+    ctypedef enum qops_family:
+        convert, binary, reduce, accumulate
+    ctypedef struct qops_pairs:
+        const float *scale
+        float limit
+    ctypedef struct qops_params:
+        qops_pairs a, b, y
+        bint per_element, divide, relu
+    ctypedef struct qops_total:
+        uint64_t low
+        int64_t high
+    ctypedef void qops_any_fn() noexcept
+    ctypedef void qops_convert_fn(
+        const void *, void *, size_t, const qops_params *) noexcept
+    ctypedef void qops_binary_fn(
+        const void *, const void *, void *, size_t, const qops_params *) noexcept
+    ctypedef void qops_reduce_fn(const void *, size_t, qops_total *) noexcept
+    ctypedef void qops_accumulate_fn(const void *, int64_t *, size_t) noexcept
+    ctypedef struct qops_kernel:
+        const char *op
+        qops_family family
+        qops_dtype x "in"
+        qops_dtype out
+        qops_any_fn *fn
+    ctypedef struct qops_library:
+        int abi, n_kernels
+        const char *level
+        const qops_kernel *kernels
+    enum: QOPS_ABI, QOPS_N_KERNELS
+    const char *QOPS_CAPSULE
+    int32_t code_min(qops_dtype)
+    int32_t code_max(qops_dtype)
+
+cdef extern from "tables.h" nogil:
+    ctypedef struct kernel_table:
+        qops_any_fn **fn
+    const qops_kernel *listed
+    const kernel_table *table_in_use()
+    void use_table(const kernel_table *)
+
+cdef extern from "pairs.h" nogil:
+    ctypedef struct one_pair:
+        float scale
+    bint prepare_pair(one_pair *, double, int32_t, bint)
+    qops_pairs pairs_of_one(const one_pair *)
+    size_t PAIRS_BYTES(size_t)
+    qops_pairs pairs_in(void *, size_t)
+    bint pairs_fill(
+        qops_pairs, size_t, const double *, size_t, const int64_t *, size_t, bint)
+    void pairs_range(qops_pairs, size_t, float *, float *)
+    qops_pairs pairs_from(qops_pairs, Py_ssize_t)
+    bint pairs_ordinary(float, float)
+    bint pairs_limit(qops_pairs *, qops_dtype, float, float)
+
+cdef extern from "runs.h" nogil:
+    enum: RUN_DIMS
+    ctypedef struct run_array:
+        char *data
+        Py_ssize_t *strides
+        size_t size
+        bint swapped, aligned
+    ctypedef struct run_pairs:
+        qops_pairs pairs
+        Py_ssize_t *strides
+    ctypedef struct runs
+    ctypedef void run_fn(
+        const runs *, void *const *, size_t, const qops_params *) noexcept
+    ctypedef struct runs:
+        int ndim
+        size_t *shape
+        int n_arrays, n_inputs
+        run_array *arrays
+        run_pairs *pairs
+        bint relu, divide
+        run_fn *fn
+        const void *context
+    ctypedef struct run_buffers:
+        pass
+    void plan_runs(runs *)
+    void do_runs(const runs *, char *const *, run_buffers *)
+
+cdef extern from "programs.h" nogil:
+    ctypedef struct program:
+        qops_convert_fn *dequantize_a
+        qops_convert_fn *dequantize_b
+        qops_convert_fn *quantize
+        qops_binary_fn *binary
+        size_t a_size, b_size, y_size
+    void run_program(
+        const program *, void *const *, size_t, const qops_params *) noexcept
+    void run_elementwise(
+        const runs *, void *const *, size_t, const qops_params *) noexcept
+
+cdef extern from "reductions.h" nogil:
+    size_t MOST_ACCUMULATED
+    ctypedef struct reduction:
+        qops_reduce_fn *reduce
+        qops_accumulate_fn *accumulate
+    ctypedef struct columns:
+        qops_accumulate_fn *add
+        const run_array *x
+        Py_ssize_t stride
+        int n_reduced
+        size_t *shape
+        Py_ssize_t *strides
+    run_fn run_reduce
+    bint total_fits_int64(const qops_total *)
+    void totals_of_runs(
+        runs *, int, const size_t *, const Py_ssize_t *, qops_total *, run_buffers *)
+    void sums_of_columns(
+        const columns *, int, const size_t *, const Py_ssize_t *, const Py_ssize_t *,
+        int64_t *, run_buffers *)
+
+
+# From so many elements on, releasing the GIL (some 50 ns) costs nothing that counts.
+cdef enum:
+    NOGIL_ELEMENTS = 4096
+
+
+# ---------------------------------------------------------------- kernels and levels
+
+cdef tuple _DTYPE_WORDS = (
+    "u8", "i8", "u16", "i16", "i32", "i64", "f16", "bf16", "f32", "f64")
+cdef tuple _DTYPE_NAMES = (
+    "uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloat16",
+    "float32", "float64")
+cdef tuple _FAMILY_WORDS = ("convert", "binary", "reduce", "accumulate")
+cdef dict _libraries = {}  # level -> capsule
+cdef dict _tables = {}  # chain of levels -> address of its table, kept for good
+
+
+cdef str _kernel_name(const qops_kernel *k):
+    return f"{k.op.decode()}_{_DTYPE_WORDS[k.x]}_{_DTYPE_WORDS[k.out]}"
+
+
+def kernels():
+    """List the kernels as (family, op, in, out), in the order of kernels.def."""
+    return [
+        (
+            _FAMILY_WORDS[listed[i].family],
+            listed[i].op.decode(),
+            _DTYPE_WORDS[listed[i].x],
+            _DTYPE_WORDS[listed[i].out],
+        )
+        for i in range(QOPS_N_KERNELS)
+    ]
+
+
+cdef const qops_library *_library(str level) except NULL:
+    return <const qops_library *>PyCapsule_GetPointer(
+        _libraries[level], QOPS_CAPSULE)
+
+
+def add_library(str level not None, object capsule):
+    """Take in a level's library; its module is imported only where the CPU runs it."""
+    cdef const qops_library *library = <const qops_library *>PyCapsule_GetPointer(
+        capsule, QOPS_CAPSULE)
+    if library.abi != QOPS_ABI or library.n_kernels != QOPS_N_KERNELS:
+        raise RuntimeError(
+            f"{level}: the library has ABI {library.abi} and {library.n_kernels} "
+            f"kernels, not {QOPS_ABI} and {QOPS_N_KERNELS}; rebuild or reinstall qops")
+    if library.level.decode() != level:
+        raise RuntimeError(
+            f"{level}: the library is for level {library.level.decode()!r}, "
+            f"not {level!r}; rebuild or reinstall qops")
+    _libraries[level] = capsule
+
+
+def library_kernels(str level not None):
+    """Return the names of the kernels that a level's library has."""
+    cdef const qops_library *library = _library(level)
+    return {
+        _kernel_name(&library.kernels[i])
+        for i in range(QOPS_N_KERNELS) if library.kernels[i].fn is not NULL
+    }
+
+
+def select(tuple chain not None):
+    """Use for each kernel the first library of the chain that has it."""
+    cdef kernel_table *table
+    cdef const qops_library *library
+    cdef int i
+    if chain not in _tables:
+        table = <kernel_table *>PyMem_RawMalloc(sizeof(kernel_table))
+        if table is NULL:
+            raise MemoryError
+        memset(table, 0, sizeof(kernel_table))
+        for level in reversed(chain):
+            library = _library(level)
+            for i in range(QOPS_N_KERNELS):
+                if library.kernels[i].fn is not NULL:
+                    table.fn[i] = library.kernels[i].fn
+        for i in range(QOPS_N_KERNELS):
+            if table.fn[i] is NULL:
+                PyMem_RawFree(table)
+                raise RuntimeError(
+                    f"{_kernel_name(&listed[i])}: none of {', '.join(chain)} has it")
+        _tables[chain] = <size_t>table
+    use_table(<const kernel_table *><size_t>_tables[chain])
+
+
+@cython.final
+cdef class _Op:
+    """The places of an operation's kernels in the tables, by dtypes in and out."""
+
+    cdef int index[10][10]  # QOPS_N_DTYPES squared
+    cdef str name
+
+    def __cinit__(self, str name):
+        cdef int i, j
+        self.name = name
+        for i in range(10):
+            for j in range(10):
+                self.index[i][j] = -1
+        for i in range(QOPS_N_KERNELS):
+            if listed[i].op.decode() == name:
+                j = listed[i].x
+                self.index[j][<int>listed[i].out] = i
+
+    cdef qops_any_fn *find(self, const kernel_table *table, int x, int out) noexcept:
+        """Return the kernel in use, or NULL if there is none for these dtypes."""
+        cdef int i = self.index[x][out]
+        return table.fn[i] if i >= 0 else NULL
+
+
+cdef _Op _quantize = _Op("quantize")
+cdef _Op _dequantize = _Op("dequantize")
+cdef _Op _qadd = _Op("qadd")
+cdef _Op _qmul = _Op("qmul")
+cdef _Op _hsum = _Op("hsum")
+cdef _Op _hsum_sq = _Op("hsum_sq")
+cdef _Op _add_codes = _Op("add_codes")
+cdef _Op _add_squares = _Op("add_squares")
+
+
+# ---------------------------------------------------------------- dtypes and arrays
+
+cdef tuple _CODES = (u8, i8, u16, i16, i32)
+cdef tuple _FLOATS = (f16, bf16, f32, f64)
+
+
+cdef int _code_of(cnp.ndarray x) noexcept:
+    """Return the qops_dtype of an array in any byte order, -1 if there is none."""
+    cdef int t = cnp.PyArray_TYPE(x)
+    cdef Py_ssize_t size = cnp.PyArray_ITEMSIZE(x)
+    if t == cnp.NPY_UBYTE:
+        return u8
+    if t == cnp.NPY_BYTE:
+        return i8
+    if t == cnp.NPY_FLOAT:
+        return f32
+    if t == cnp.NPY_DOUBLE:
+        return f64
+    if t == cnp.NPY_FLOAT16:
+        return f16
+    if t == cnp.NPY_USHORT:
+        return u16
+    if t == cnp.NPY_SHORT:
+        return i16
+    if t == cnp.NPY_INT or t == cnp.NPY_LONG or t == cnp.NPY_LONGLONG:
+        return i32 if size == 4 else i64
+    # ml_dtypes' type, which NumPy knows by name only
+    return bf16 if size == 2 and (<object>x).dtype.name == "bfloat16" else -1
+
+
+cdef int _dtype_of(object dtype):
+    return _code_of(np.empty(0, dtype))
+
+
+cdef object _numpy_dtype(int code):
+    return np.dtype(_DTYPE_NAMES[code])
+
+
+# NumPy's type numbers; bfloat16 has none that is known beforehand.
+cdef int _TYPE_NUMBERS[10]
+for _code, _name in enumerate(_DTYPE_NAMES):
+    _TYPE_NUMBERS[_code] = -1 if _name == "bfloat16" else np.dtype(_name).num
+
+
+cdef str _words(tuple codes):
+    return ", ".join([_DTYPE_NAMES[c] for c in codes])
+
+
+cdef object _as_array(str op, str name, object x):
+    if type(x) is cnp.ndarray:
+        return <cnp.ndarray>x
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(
+            f"{op}: {name} is a masked array, not a plain one; fill it or take its data")
+    try:
+        return np.asarray(x)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{op}: {name} is not an array: {error}") from error
+
+
+def real_array(str op not None, x):
+    """Return x as an array of real numbers; op is named in errors."""
+    array = _as_array(op, "x", x)
+    if _code_of(array) not in _FLOATS:
+        hint = "; requantize takes codes" if array.dtype.kind in "iub" else ""
+        raise TypeError(f"{op}: x is {array.dtype}, not one of {_words(_FLOATS)}{hint}")
+    return array
+
+
+def code_range(str op not None, dtype):
+    """Return the lowest and the highest code of a dtype; op is named in errors."""
+    cdef int code
+    if dtype is None:  # NumPy's word for float64
+        raise TypeError(f"{op}: dtype is None, not one of {_words(_CODES)}")
+    code = _result_dtype(op, dtype, None, -1, _CODES)
+    return code_min(<qops_dtype>code), code_max(<qops_dtype>code)
+
+
+cdef int _code_dtype(str op, str name, object x) except -1:
+    cdef int code = _code_of(x)
+    if code not in _CODES:
+        raise TypeError(
+            f"{op}: {name} is {x.dtype}, not a dtype of codes ({_words(_CODES)})")
+    return code
+
+
+cdef int _result_dtype(
+    str op, object dtype, object out, int default, tuple allowed
+) except -1:
+    """Return the dtype that `dtype` and `out` ask for, or else the default (-1: none)."""
+    cdef int code = default
+    if out is not None and not isinstance(out, cnp.ndarray):
+        raise TypeError(f"{op}: out is {type(out).__name__}, not an array")
+    if dtype is not None:
+        try:
+            asked = np.dtype(dtype)
+        except TypeError as error:
+            raise TypeError(f"{op}: dtype is {dtype!r}, not a dtype") from error
+        code = _dtype_of(asked)
+        if code not in allowed:
+            raise TypeError(f"{op}: dtype is {asked}, not one of {_words(allowed)}")
+        if out is not None and _dtype_of(out.dtype) != code:
+            raise TypeError(f"{op}: out has dtype {out.dtype}, not {asked}")
+    elif out is not None:
+        code = _dtype_of(out.dtype)
+        if code not in allowed:
+            raise TypeError(
+                f"{op}: out has dtype {out.dtype}, not one of {_words(allowed)}")
+    elif code < 0:
+        raise TypeError(f"{op}: dtype is not given, and neither is out; "
+                        f"give one of {_words(allowed)}")
+    return code
+
+
+cdef object _check_out(str op, object out, tuple shape):
+    if out is None:
+        return
+    if out.shape != shape:
+        raise ValueError(f"{op}: out has shape {out.shape}, not {shape}")
+    if not cnp.PyArray_ISWRITEABLE(out):
+        raise ValueError(f"{op}: out is read-only, not writeable")
+
+
+cdef object _axis_of(str op, object axis, int ndim):
+    try:
+        i = operator.index(axis)
+    except TypeError:
+        raise TypeError(f"{op}: axis is {axis!r}, not an integer") from None
+    if not -ndim <= i < ndim:
+        raise AxisError(f"{op}: axis is {i}, not within {-ndim}..{ndim - 1}, "
+                        f"the axes of {ndim} dimensions"
+                        if ndim else f"{op}: axis is {i}, but there are no dimensions")
+    return i % ndim
+
+
+# ---------------------------------------------------------------- scales and zero points
+
+cdef object _floating = np.floating
+cdef object _integer = np.integer
+cdef object _number_kinds = "iuf"
+
+
+cdef bint _one_pair(
+    one_pair *p, object scale, object zero, qops_dtype code, bint rounded
+) noexcept:
+    """Prepare plain, valid numbers; false (and no error) for anything else."""
+    cdef double s
+    cdef long z
+    cdef int overflow = 0
+    if PyFloat_Check(scale):
+        s = PyFloat_AS_DOUBLE(scale)
+    elif isinstance(scale, _floating):
+        s = PyFloat_AsDouble(scale)
+    else:
+        return False
+    if PyLong_CheckExact(zero):
+        z = PyLong_AsLongAndOverflow(zero, &overflow)
+    elif isinstance(zero, _integer):
+        z = zero
+    else:
+        return False
+    if overflow != 0 or z < code_min(code) or z > code_max(code):
+        return False
+    return prepare_pair(p, s, <int32_t>z, rounded)
+
+
+@cython.final
+cdef class _Pairs:
+    """The scales and zero points of one operand: one pair, per channel or blocked."""
+
+    cdef qops_pairs pairs
+    cdef one_pair one
+    cdef void *memory
+    cdef float smallest, largest
+    cdef bint blocked
+    cdef tuple strides  # in pairs, per axis; blocked: from block to block
+
+    def __cinit__(self):
+        self.memory = NULL
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.memory)
+
+    cdef bint one_for_all(self):
+        """Is there a single value, whatever the shape it was given in?"""
+        return not any(self.strides)
+
+    cdef bint ordinary(self):
+        return pairs_ordinary(self.smallest, self.largest)
+
+
+cdef object _scales(str op, str name, object scale):
+    if isinstance(scale, int) and not isinstance(scale, bool):
+        try:
+            scale = float(scale)
+        except OverflowError:
+            scale = np.inf
+    s = _as_array(op, name, scale)
+    if _dtype_of(s.dtype) < 0 and s.dtype.kind not in _number_kinds:
+        raise TypeError(f"{op}: {name} is {s.dtype}, not real numbers")
+    return s.astype(np.float64, order="C")
+
+
+cdef object _zeros(str op, str name, object zero, int code):
+    """Return zero points as int64, all integers within the range of their dtype."""
+    cdef object least = code_min(<qops_dtype>code), most = code_max(<qops_dtype>code)
+    if isinstance(zero, int) and not isinstance(zero, bool):  # of any size
+        zero = np.asarray(zero, dtype=object)
+        good = np.asarray(least <= zero[()] <= most)
+        whole = np.asarray(True)
+    else:
+        zero = _as_array(op, name, zero)
+        if _dtype_of(zero.dtype) < 0 and zero.dtype.kind not in _number_kinds:
+            raise TypeError(f"{op}: {name} is {zero.dtype}, not integers")
+        whole = np.asarray(zero == np.rint(zero)) & np.isfinite(zero)
+        good = whole & (zero >= least) & (zero <= most)
+    if not good.all():
+        i = tuple(int(k) for k in np.argwhere(~good)[0]) if zero.ndim else ()
+        where = f"{name}{list(i)}" if i else name
+        value = zero[i] if zero.ndim else zero[()]
+        if not np.asarray(whole[i]).all():
+            raise ValueError(f"{op}: {where} is {value}, not an integer")
+        raise ValueError(f"{op}: {where} is {value}, not within {least}..{most}, "
+                         f"the range of {_DTYPE_NAMES[code]}")
+    return zero.astype(np.int64, order="C")
+
+
+cdef tuple _pair_strides(
+    str op, str what, tuple given, tuple shape, object axis, object block
+):
+    """Check the shape of scales or zero points against x's; return their strides."""
+    ndim = len(shape)
+    if block is not None:
+        expected = tuple(
+            -(-n // block) if i == axis else n for i, n in enumerate(shape))
+        if given != expected:
+            raise ValueError(
+                f"{op}: {what} has shape {given}, not {expected}, that of x with shape "
+                f"{shape} in blocks of {block} along axis {axis}")
+        strides = [1] * ndim
+        for i in range(ndim - 2, -1, -1):
+            strides[i] = strides[i + 1] * given[i + 1]
+        return tuple(strides)
+    if len(given) != 1:
+        raise ValueError(
+            f"{op}: {what} has shape {given}, not one dimension (per channel); "
+            f"more are for block_size")
+    if axis is None:
+        if shape != given:
+            raise ValueError(
+                f"{op}: {what} has shape {given} and x has shape {shape}; "
+                f"give the axis that it belongs to")
+        axis = 0
+    elif given[0] != shape[axis]:
+        raise ValueError(
+            f"{op}: {what} has shape {given}, not ({shape[axis]},), the length of "
+            f"axis {axis} of x with shape {shape}")
+    return tuple(1 if i == axis else 0 for i in range(ndim))
+
+
+cdef _Pairs _pairs(
+    str op, str prefix, object scale, object zero, int code, bint rounded,
+    tuple shape, object axis, object block
+):
+    """Check and prepare the pairs of an operand; code is the dtype of its codes."""
+    cdef _Pairs p = _Pairs()
+    cdef double[::1] s
+    cdef int64_t[::1] z
+    cdef Py_ssize_t n
+    if _one_pair(&p.one, scale, zero, <qops_dtype>code, rounded):
+        p.pairs, p.strides = pairs_of_one(&p.one), (0,) * len(shape)
+        p.smallest = p.largest = p.one.scale
+        return p
+    s_name, z_name = prefix + "scale", prefix + "zero_point"
+    scales, zeros = _scales(op, s_name, scale), _zeros(op, z_name, zero, code)
+    if scales.ndim and zeros.ndim and scales.shape != zeros.shape:
+        raise ValueError(f"{op}: {z_name} has shape {zeros.shape}, not "
+                         f"{scales.shape}, that of {s_name}")
+    given = scales.shape if scales.ndim else zeros.shape
+    if given:
+        p.strides = _pair_strides(
+            op, s_name if scales.ndim else z_name, given, shape, axis, block)
+        p.blocked = block is not None
+    else:
+        p.strides = (0,) * len(shape)
+        p.blocked = False
+    s, z = scales.reshape(-1), zeros.reshape(-1)
+    n = max(s.shape[0], z.shape[0]) if s.shape[0] and z.shape[0] else 0
+    p.memory = PyMem_RawMalloc(PAIRS_BYTES(max(n, 1)))
+    if p.memory is NULL:
+        raise MemoryError
+    p.pairs = pairs_in(p.memory, n)
+    if n and not pairs_fill(
+        p.pairs, n, &s[0], scales.ndim != 0, &z[0], zeros.ndim != 0, rounded
+    ):
+        _refuse_scale(op, s_name, scales, rounded)
+    pairs_range(p.pairs, n, &p.smallest, &p.largest)
+    return p
+
+
+cdef object _refuse_scale(str op, str name, object scales, bint rounded):
+    used = scales
+    if rounded:
+        with np.errstate(over="ignore", under="ignore"):
+            used = scales.astype(np.float32)
+    i = tuple(int(k) for k in np.argwhere(~((used > 0) & (used < np.inf)))[0]) \
+        if scales.ndim else ()
+    value = float(scales[i])
+    in_float32 = f", in float32 {used[i]}" if 0 < value < np.inf else ""
+    raise ValueError(f"{op}: {name}{list(i) if i else ''} is {value}{in_float32}, "
+                     f"not finite and greater than 0")
+
+
+cdef object _block(str op, object block_size, object axis):
+    if block_size is None:
+        return None
+    try:
+        block = operator.index(block_size)
+    except TypeError:
+        raise TypeError(
+            f"{op}: block_size is {block_size!r}, not an integer") from None
+    if block < 1:
+        raise ValueError(f"{op}: block_size is {block}, not 1 or more")
+    if axis is None:
+        raise ValueError(f"{op}: block_size is {block} and axis is None; "
+                         f"give the axis that the blocks lie along")
+    return block
+
+
+# ---------------------------------------------------------------- elementwise operations
+
+cdef run_buffers *_new_buffers() except NULL:
+    cdef run_buffers *buffers = <run_buffers *>PyMem_RawMalloc(sizeof(run_buffers))
+    if buffers is NULL:
+        raise MemoryError
+    return buffers
+
+
+cdef void _set_array(run_array *to, cnp.ndarray x):
+    to.data = cnp.PyArray_BYTES(x)
+    to.size = cnp.PyArray_ITEMSIZE(x)
+    to.swapped = not cnp.PyArray_ISNOTSWAPPED(x)
+    to.aligned = cnp.PyArray_CHKFLAGS(x, cnp.NPY_ARRAY_ALIGNED)
+
+
+cdef class _Call:
+    """An elementwise operation on arrays and pairs that have been checked."""
+
+    cdef str op
+    cdef tuple shape
+    cdef object axis, block
+    cdef list arrays  # inputs and the output, broadcast to the shape
+    cdef list pairs  # of a, b and the result; None where there are none
+    cdef program kernels
+    cdef bint relu, divide
+
+    cdef void part(self, runs *r, Py_ssize_t first, Py_ssize_t length):
+        """Set up `length` elements of the block axis, or all if it is not blocked."""
+        cdef int i, k, d = 0
+        cdef cnp.ndarray x
+        cdef _Pairs p
+        cdef Py_ssize_t block = 0
+        memset(r, 0, sizeof(runs))
+        for k, x in enumerate(self.arrays):
+            _set_array(&r.arrays[k], x)
+        for k, p in enumerate(self.pairs):
+            if p is not None:
+                r.pairs[k].pairs = p.pairs
+        for i in range(len(self.shape)):
+            r.shape[d] = self.shape[i]
+            if self.block is not None and i == self.axis:
+                block = self.block if length >= self.block else max(length, 1)
+                r.shape[d], r.shape[d + 1] = length // block, block
+            for k, x in enumerate(self.arrays):
+                r.arrays[k].strides[d] = cnp.PyArray_STRIDE(x, i)
+                if block:
+                    r.arrays[k].data += first * cnp.PyArray_STRIDE(x, i)
+                    r.arrays[k].strides[d] = block * cnp.PyArray_STRIDE(x, i)
+                    r.arrays[k].strides[d + 1] = cnp.PyArray_STRIDE(x, i)
+            for k, p in enumerate(self.pairs):
+                if p is None:
+                    continue
+                r.pairs[k].strides[d] = p.strides[i]
+                if block:
+                    r.pairs[k].strides[d + 1] = 0
+                    r.pairs[k].pairs = pairs_from(
+                        r.pairs[k].pairs, first // self.block * p.strides[i])
+            d += 2 if block else 1
+            block = 0
+        r.ndim = d
+        r.n_arrays, r.n_inputs = len(self.arrays), len(self.arrays) - 1
+        r.relu, r.divide = self.relu, self.divide
+        r.fn, r.context = run_elementwise, &self.kernels
+
+    cdef object run(self):
+        cdef runs r
+        cdef run_buffers *buffers
+        cdef char *data[3]
+        cdef int k
+        cdef Py_ssize_t first, length = 1
+        if 0 in self.shape:
+            return
+        parts = [(0, 1)]
+        if self.block is not None:
+            n = self.shape[self.axis]
+            whole = n // self.block * self.block
+            parts = [(i, m) for i, m in ((0, whole), (whole, n - whole)) if m]
+        buffers = _new_buffers()
+        try:
+            for first, length in parts:
+                self.part(&r, first, length)
+                with nogil:
+                    plan_runs(&r)
+                    for k in range(r.n_arrays):
+                        data[k] = r.arrays[k].data
+                    do_runs(&r, data, buffers)
+        finally:
+            PyMem_RawFree(buffers)
+
+
+cdef object _apart(object x, object out):
+    """Return x, or a copy of it where writing to out could change it before its time."""
+    if not np.may_share_memory(x, out):
+        return x
+    if (
+        cnp.PyArray_BYTES(x) == cnp.PyArray_BYTES(out)
+        and x.dtype.itemsize == out.dtype.itemsize
+        and x.strides == out.strides
+        and x.shape == out.shape
+    ):
+        return x  # each element is read before it is written
+    return x.copy(order="K")
+
+
+cdef object _finish(
+    _Call call, list inputs, object out, int out_code, bint scalar
+):
+    """Make or take the output, run, and return what the caller gets."""
+    if out is None:
+        like = next((x for x in inputs if x.shape == call.shape), None)
+        y = (np.empty(call.shape, _numpy_dtype(out_code)) if like is None else
+             np.empty_like(like, _numpy_dtype(out_code), "K", False))
+    else:
+        y = out
+    inputs = [_apart(x, y) for x in inputs]
+    call.arrays = [
+        x if x.shape == call.shape else np.broadcast_to(x, call.shape) for x in inputs
+    ] + [y]
+    call.run()
+    if out is not None:
+        return out
+    return y[()] if scalar else y
+
+
+cdef inline bint _plain(object x) noexcept:
+    """Is x a plain array that a kernel can read as it stands?"""
+    return type(x) is cnp.ndarray and cnp.PyArray_ISCARRAY_RO(<cnp.ndarray>x)
+
+
+# What dtype= mostly is.
+cdef dict _known_dtypes = {
+    k: i for i, name in enumerate(_DTYPE_NAMES) if name != "bfloat16"
+    for k in (name, np.dtype(name), np.dtype(name).type)}
+
+
+cdef object _plain_out(object out, object dtype, int default, cnp.ndarray x):
+    """Return out, or a new array like x, if a kernel can write it as it stands; or None."""
+    cdef int code = default
+    if out is not None:
+        return out if (
+            dtype is None and type(out) is cnp.ndarray
+            and cnp.PyArray_ISCARRAY(<cnp.ndarray>out) and _fits(x, out)) else None
+    if cnp.PyArray_NDIM(x) == 0:
+        return None
+    if dtype is not None:
+        if type(dtype) is not type and not isinstance(dtype, (str, np.dtype)):
+            return None
+        code = _known_dtypes.get(dtype, -1)
+    if code < 0:
+        return None
+    return cnp.PyArray_EMPTY(
+        cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x), _TYPE_NUMBERS[code], 0)
+
+
+cdef bint _fits(cnp.ndarray x, cnp.ndarray out) noexcept:
+    """Same shape, and no overlap but of an array with itself."""
+    cdef int ndim = cnp.PyArray_NDIM(x)
+    cdef char *a = cnp.PyArray_BYTES(x)
+    cdef char *y = cnp.PyArray_BYTES(out)
+    if ndim != cnp.PyArray_NDIM(out) or memcmp(
+        cnp.PyArray_DIMS(x), cnp.PyArray_DIMS(out), ndim * sizeof(cnp.npy_intp)
+    ):
+        return False
+    if a == y and cnp.PyArray_ITEMSIZE(x) == cnp.PyArray_ITEMSIZE(out):
+        return True
+    return y >= a + cnp.PyArray_NBYTES(x) or a >= y + cnp.PyArray_NBYTES(out)
+
+
+cdef void _run_plain(
+    const program *k, void **x, size_t n, const qops_params *p
+) noexcept:
+    if n >= NOGIL_ELEMENTS:
+        with nogil:
+            run_program(k, x, n, p)
+    elif n > 0:
+        run_program(k, x, n, p)
+
+
+def quantize(x, scale, zero_point=0, *, dtype=None, axis=None, block_size=None,
+             nan="zero_point", out=None):
+    """Quantize real numbers to integer codes.
+
+    ``q = clip(rint(x / scale), qmin - zero_point, qmax - zero_point) + zero_point``
+    in float32, or in float64 where `x` is float64 or the codes are int32. Ties go to
+    even, infinities and overflow saturate to their own side.
+
+    Parameters
+    ----------
+    x : array_like
+        Real numbers: float32, float16, float64 or ml_dtypes' bfloat16, any layout.
+    scale : float or array_like
+        Size of a step, in units of `x`; finite and > 0. A number (per tensor), a 1-D
+        array along `axis` (per channel), or with `block_size` an array of the rank of
+        `x` (blocked). It is rounded to float32 unless `x` is float64.
+    zero_point : int or array_like, optional
+        The code of real zero; a number or of the shape of `scale`.
+    dtype : dtype, optional
+        Of the codes: uint8, int8, uint16, int16 or int32. Required unless `out` is given.
+    axis : int, optional
+        The axis of the channels, or that blocks lie along.
+    block_size : int, optional
+        How many elements along `axis` share a pair; the last block may be shorter.
+    nan : {'zero_point', 'raise'}, optional
+        What NaN becomes: the zero point, or a ValueError.
+    out : ndarray, optional
+        Where to write the codes, of the shape of `x`; it may overlap `x`.
+
+    Returns
+    -------
+    ndarray
+        Codes, in the memory order of `x`; a scalar for 0-d `x`; or `out`.
+
+    Raises
+    ------
+    TypeError
+        For a dtype that is none of these. Integers are a matter of `requantize`.
+    ValueError
+        For a scale, zero point, shape or `out` that does not fit.
+
+    Notes
+    -----
+    The formula is that of ONNX QuantizeLinear: the zero point is added after rounding.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> x = np.array([-1.0, 0.24, 0.25, 9.0], np.float32)
+    >>> qops.quantize(x, 0.1, 10, dtype=np.uint8)
+    array([  0,  12,  12, 100], dtype=uint8)
+    """
+    cdef program kernels
+    cdef qops_params p
+    cdef one_pair pair
+    cdef void *data[2]
+    cdef int in_code, out_code
+    cdef object y
+    cdef _Pairs pairs
+    cdef _Call call
+    memset(&kernels, 0, sizeof(kernels))
+    if axis is None and block_size is None and nan == "zero_point" and _plain(x):
+        y = _plain_out(out, dtype, -1, x)
+        in_code = _code_of(<cnp.ndarray>x)
+        out_code = -1 if y is None else _code_of(<cnp.ndarray>y)
+        if in_code in _FLOATS and out_code in _CODES and _one_pair(
+            &pair, scale, zero_point, <qops_dtype>out_code, in_code != f64
+        ):
+            kernels.quantize = <qops_convert_fn *>_quantize.find(
+                table_in_use(), in_code, out_code)
+            memset(&p, 0, sizeof(p))
+            p.y = pairs_of_one(&pair)
+            p.divide = not pairs_limit(
+                &p.y, <qops_dtype>out_code, pair.scale, pair.scale)
+            data[0] = cnp.PyArray_DATA(x)
+            data[1] = cnp.PyArray_DATA(y)
+            _run_plain(&kernels, data, cnp.PyArray_SIZE(x), &p)
+            return y
+
+    array = real_array("quantize", x)
+    in_code = _code_of(array)
+    out_code = _result_dtype("quantize", dtype, out, -1, _CODES)
+    if nan not in ("zero_point", "raise"):
+        raise ValueError(f"quantize: nan is {nan!r}, not 'zero_point' or 'raise'")
+    call = _new_call("quantize", array.shape, axis, block_size)
+    pairs = _pairs("quantize", "", scale, zero_point, out_code, in_code != f64,
+                   call.shape, call.axis, call.block)
+    _check_out("quantize", out, call.shape)
+    if nan == "raise":
+        bad = np.isnan(array)
+        if bad.any():
+            i = [int(k) for k in np.argwhere(bad)[0]]
+            raise ValueError(f"quantize: x{i if i else ''} is nan, not a number")
+    call.pairs = [None, None, pairs]
+    call.divide = not pairs_limit(
+        &pairs.pairs, <qops_dtype>out_code, pairs.smallest, pairs.largest)
+    call.kernels.quantize = <qops_convert_fn *>_quantize.find(
+        table_in_use(), in_code, out_code)
+    return _finish(call, [array], out, out_code, True)
+
+
+cdef _Call _new_call(str op, tuple shape, object axis, object block_size):
+    cdef _Call call = _Call()
+    call.op, call.shape = op, shape
+    call.axis = None if axis is None else _axis_of(op, axis, len(shape))
+    call.block = _block(op, block_size, axis)
+    memset(&call.kernels, 0, sizeof(program))
+    return call
+
+
+def dequantize(q, scale, zero_point=0, *, dtype=None, axis=None, block_size=None,
+               out=None):
+    """Turn integer codes back into real numbers.
+
+    ``x = (q - zero_point) * scale``: in float32 for codes of up to 16 bits, whose
+    difference is exact; in float64 for int32 codes, rounded once at the end; in float64
+    where the result is.
+
+    Parameters
+    ----------
+    q : array_like
+        Codes: uint8, int8, uint16, int16 or int32, any layout.
+    scale, zero_point, axis, block_size
+        As in `quantize`. The scale is rounded to float32 unless the result is float64.
+    dtype : dtype, optional
+        float32 (default) or float64; of `out` where that is given.
+    out : ndarray, optional
+        Where to write the numbers, of the shape of `q`; it may overlap `q`.
+
+    Returns
+    -------
+    ndarray
+        Real numbers, in the memory order of `q`; a scalar for 0-d `q`; or `out`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `quantize`.
+
+    Notes
+    -----
+    The formula is that of ONNX DequantizeLinear. Real zero is exactly 0.0.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> qops.dequantize(np.array([0, 10, 255], np.uint8), 0.5, 10)
+    array([ -5. ,   0. , 122.5], dtype=float32)
+    """
+    cdef program kernels
+    cdef qops_params p
+    cdef one_pair pair
+    cdef void *data[2]
+    cdef int in_code, out_code
+    cdef _Pairs a
+    cdef _Call call
+    if axis is None and block_size is None and _plain(q):
+        x = _plain_out(out, dtype, f32, q)
+        in_code = _code_of(<cnp.ndarray>q)
+        out_code = -1 if x is None else _code_of(<cnp.ndarray>x)
+        if in_code in _CODES and (out_code == f32 or out_code == f64) and _one_pair(
+            &pair, scale, zero_point, <qops_dtype>in_code, out_code == f32
+        ):
+            memset(&kernels, 0, sizeof(kernels))
+            kernels.dequantize_a = <qops_convert_fn *>_dequantize.find(
+                table_in_use(), in_code, out_code)
+            memset(&p, 0, sizeof(p))
+            p.a = pairs_of_one(&pair)
+            data[0] = cnp.PyArray_DATA(q)
+            data[1] = cnp.PyArray_DATA(x)
+            _run_plain(&kernels, data, cnp.PyArray_SIZE(q), &p)
+            return x
+
+    array = _as_array("dequantize", "q", q)
+    in_code = _code_dtype("dequantize", "q", array)
+    out_code = _result_dtype("dequantize", dtype, out, f32, (f32, f64))
+    call = _new_call("dequantize", array.shape, axis, block_size)
+    a = _pairs("dequantize", "", scale, zero_point, in_code, out_code == f32,
+               call.shape, call.axis, call.block)
+    _check_out("dequantize", out, call.shape)
+    call.pairs = [a, None, None]
+    call.kernels.dequantize_a = <qops_convert_fn *>_dequantize.find(
+        table_in_use(), in_code, out_code)
+    return _finish(call, [array], out, out_code, True)
+
+
+def requantize(q, scale, zero_point, out_scale, out_zero_point, *, dtype=None,
+               axis=None, block_size=None, out=None):
+    """Turn codes of one scale and zero point into codes of another.
+
+    ``quantize(dequantize(q, scale, zero_point), out_scale, out_zero_point)``, through
+    float32 and bit for bit.
+
+    Parameters
+    ----------
+    q : array_like
+        Codes: uint8, int8, uint16, int16 or int32 (accumulators), any layout.
+    scale, zero_point
+        Of `q`, as in `quantize`; rounded to float32.
+    out_scale, out_zero_point
+        Of the result. Each pair is per tensor, per channel or blocked by itself.
+    dtype : dtype, optional
+        Of the result; by default that of `out`, or else of `q`.
+    axis, block_size
+        As in `quantize`.
+    out : ndarray, optional
+        Where to write the codes, of the shape of `q`; it may overlap `q`.
+
+    Returns
+    -------
+    ndarray
+        Codes, in the memory order of `q`; a scalar for 0-d `q`; or `out`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `quantize`.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> sums = np.array([-70000, 0, 1234], np.int32)
+    >>> qops.requantize(sums, 0.001, 0, 0.5, 128, dtype=np.uint8)
+    array([  0, 128, 130], dtype=uint8)
+    """
+    cdef const kernel_table *table = table_in_use()
+    cdef int in_code, out_code
+    array = _as_array("requantize", "q", q)
+    cdef _Pairs a, y
+    cdef _Call call
+    in_code = _code_dtype("requantize", "q", array)
+    out_code = _result_dtype("requantize", dtype, out, in_code, _CODES)
+    call = _new_call("requantize", array.shape, axis, block_size)
+    a = _pairs("requantize", "", scale, zero_point, in_code, True,
+               call.shape, call.axis, call.block)
+    y = _pairs("requantize", "out_", out_scale, out_zero_point, out_code, True,
+               call.shape, call.axis, call.block)
+    _check_out("requantize", out, call.shape)
+    call.pairs = [a, None, y]
+    call.divide = not pairs_limit(
+        &y.pairs, <qops_dtype>out_code, y.smallest, y.largest)
+    _set_composed(&call.kernels, table, in_code, in_code, out_code)
+    return _finish(call, [array], out, out_code, True)
+
+
+cdef void _set_composed(
+    program *k, const kernel_table *table, int a, int b, int y
+) noexcept:
+    """Choose the kernels between codes and float32, and the sizes of the codes."""
+    k.dequantize_a = <qops_convert_fn *>_dequantize.find(table, a, f32)
+    k.dequantize_b = <qops_convert_fn *>_dequantize.find(table, b, f32)
+    k.quantize = <qops_convert_fn *>_quantize.find(table, f32, y)
+    k.a_size, k.b_size, k.y_size = _code_size(a), _code_size(b), _code_size(y)
+
+
+cdef size_t _code_size(int code) noexcept:
+    return 1 if code == u8 or code == i8 else 4 if code == i32 else 2
+
+
+cdef object _binary(
+    _Op op, object a, object a_scale, object a_zero, object b, object b_scale,
+    object b_zero, object scale, object zero, object dtype, object axis,
+    object block_size, bint relu, object out
+):
+    """quantize(dequantize(a) o dequantize(b)), by one kernel or composed of four."""
+    cdef const kernel_table *table = table_in_use()
+    cdef program kernels
+    cdef qops_params p
+    cdef one_pair a_pair, b_pair, y_pair
+    cdef void *data[3]
+    cdef int a_code, b_code, out_code
+    cdef object y
+    cdef _Pairs pa, pb, py
+    cdef _Call call
+    if axis is None and block_size is None and _plain(a) and _plain(b):
+        a_code = _code_of(<cnp.ndarray>a)
+        b_code = _code_of(<cnp.ndarray>b)
+        y = _plain_out(out, dtype, a_code, a)
+        out_code = -1 if y is None else _code_of(<cnp.ndarray>y)
+        if (
+            y is not None and _fits(b, y) and a_code == out_code and b_code == out_code
+            and (out_code == u8 or out_code == i8)
+            and _one_pair(&a_pair, a_scale, a_zero, <qops_dtype>a_code, True)
+            and _one_pair(&b_pair, b_scale, b_zero, <qops_dtype>b_code, True)
+            and _one_pair(&y_pair, scale, zero, <qops_dtype>out_code, True)
+            and pairs_ordinary(a_pair.scale, a_pair.scale)
+            and pairs_ordinary(b_pair.scale, b_pair.scale)
+        ):
+            memset(&p, 0, sizeof(p))
+            p.a, p.b = pairs_of_one(&a_pair), pairs_of_one(&b_pair)
+            p.y, p.relu = pairs_of_one(&y_pair), relu
+            if pairs_limit(&p.y, <qops_dtype>out_code, y_pair.scale, y_pair.scale):
+                memset(&kernels, 0, sizeof(kernels))
+                kernels.binary = <qops_binary_fn *>op.find(table, a_code, out_code)
+                data[0] = cnp.PyArray_DATA(a)
+                data[1] = cnp.PyArray_DATA(b)
+                data[2] = cnp.PyArray_DATA(y)
+                _run_plain(&kernels, data, cnp.PyArray_SIZE(a), &p)
+                return y
+
+    x1, x2 = _as_array(op.name, "a", a), _as_array(op.name, "b", b)
+    a_code = _code_dtype(op.name, "a", x1)
+    b_code = _code_dtype(op.name, "b", x2)
+    out_code = _result_dtype(op.name, dtype, out, a_code, _CODES)
+    try:
+        shape = np.broadcast_shapes(x1.shape, x2.shape)
+    except ValueError:
+        raise ValueError(
+            f"{op.name}: a has shape {x1.shape} and b has shape "
+            f"{x2.shape}, which do not broadcast") from None
+    call = _new_call(op.name, shape, axis, block_size)
+    pa = _pairs(op.name, "a_", a_scale, a_zero, a_code, True,
+                call.shape, call.axis, call.block)
+    pb = _pairs(op.name, "b_", b_scale, b_zero, b_code, True,
+                call.shape, call.axis, call.block)
+    py = _pairs(op.name, "", scale, zero, out_code, True,
+                call.shape, call.axis, call.block)
+    _check_out(op.name, out, call.shape)
+    call.pairs, call.relu = [pa, pb, py], relu
+    call.divide = not pairs_limit(
+        &py.pairs, <qops_dtype>out_code, py.smallest, py.largest)
+    if (
+        op.index[a_code][out_code] >= 0 and a_code == b_code and not call.divide
+        and pa.one_for_all() and pb.one_for_all() and py.one_for_all()
+        and pa.ordinary() and pb.ordinary()
+    ):
+        call.kernels.binary = <qops_binary_fn *>op.find(table, a_code, out_code)
+    else:
+        _set_composed(&call.kernels, table, a_code, b_code, out_code)
+        call.kernels.binary = <qops_binary_fn *>op.find(table, f32, f32)
+    return _finish(call, [x1, x2], out, out_code, True)
+
+
+def qadd(a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_point, *,
+         dtype=None, axis=None, block_size=None, relu=False, out=None):
+    """Add two quantized arrays.
+
+    ``quantize(dequantize(a) + dequantize(b), scale, zero_point)`` in float32, bit for
+    bit; with `relu`, ``maximum(., 0)`` before it is quantized.
+
+    Parameters
+    ----------
+    a, b : array_like
+        Codes: uint8, int8, uint16, int16 or int32, any layout. They broadcast.
+    a_scale, a_zero_point, b_scale, b_zero_point
+        Of the operands, as in `quantize`; rounded to float32.
+    scale, zero_point
+        Of the result. Each pair is per tensor, per channel or blocked by itself.
+    dtype : dtype, optional
+        Of the result; by default that of `out`, or else of `a`.
+    axis, block_size
+        As in `quantize`; they refer to the shape that `a` and `b` broadcast to.
+    relu : bool, optional
+        Set negative sums to zero.
+    out : ndarray, optional
+        Where to write the codes, of the shape that `a` and `b` broadcast to; it may
+        overlap them.
+
+    Returns
+    -------
+    ndarray
+        Codes; a scalar for 0-d `a` and `b`; or `out`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `quantize`.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> a = np.array([10, 20, 250], np.uint8)
+    >>> qops.qadd(a, 0.1, 0, a, 0.1, 0, 0.2, 0)
+    array([ 10,  20, 250], dtype=uint8)
+    """
+    return _binary(_qadd, a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale,
+                   zero_point, dtype, axis, block_size, relu, out)
+
+
+def qmul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_point, *,
+         dtype=None, axis=None, block_size=None, relu=False, out=None):
+    """Multiply two quantized arrays.
+
+    ``quantize(dequantize(a) * dequantize(b), scale, zero_point)`` in float32, bit for
+    bit; with `relu`, ``maximum(., 0)`` before it is quantized.
+
+    Parameters
+    ----------
+    a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_point
+        As in `qadd`.
+    dtype, axis, block_size, relu, out
+        As in `qadd`.
+
+    Returns
+    -------
+    ndarray
+        Codes; a scalar for 0-d `a` and `b`; or `out`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `quantize`.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> a = np.array([-10, 0, 20], np.int8)
+    >>> qops.qmul(a, 0.1, 0, a, 0.1, 0, 0.05, 0)
+    array([20,  0, 80], dtype=int8)
+    """
+    return _binary(_qmul, a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale,
+                   zero_point, dtype, axis, block_size, relu, out)
+
+
+# ---------------------------------------------------------------- reductions
+
+cdef object _int_of(const qops_total *t):
+    return (<object>t.high << 64) | t.low
+
+
+cdef list _sorted_dims(cnp.ndarray x, list axes, tuple y_strides):
+    """Return [length, stride in x, stride in y] of axes, outermost in memory first,
+    those merged that can be walked as one."""
+    dims = [
+        [cnp.PyArray_DIM(x, i), cnp.PyArray_STRIDE(x, i), s]
+        for i, s in zip(axes, y_strides, strict=True) if cnp.PyArray_DIM(x, i) != 1
+    ]
+    dims.sort(key=lambda d: -abs(d[1]))
+    merged = []
+    for n, sx, sy in dims:
+        if merged and merged[-1][1:] == [n * sx, n * sy]:
+            merged[-1] = [merged[-1][0] * n, sx, sy]
+        else:
+            merged.append([n, sx, sy])
+    return merged
+
+
+cdef object _totals(
+    reduction *kernels, cnp.ndarray x, list kept, list reduced, object y, str op
+):
+    """Sum over the reduced axes of x to y (int64 or objects), or return one int."""
+    cdef runs r
+    cdef qops_total *totals = NULL
+    cdef run_buffers *buffers = NULL
+    cdef size_t kept_shape[RUN_DIMS]
+    cdef Py_ssize_t kept_strides[RUN_DIMS]
+    cdef int k, n_kept = len(kept)
+    cdef size_t i, n = 1
+    memset(&r, 0, sizeof(r))
+    _set_array(&r.arrays[0], x)
+    r.n_arrays = r.n_inputs = 1
+    r.ndim = len(reduced)
+    r.fn, r.context = run_reduce, kernels
+    for k, axis in enumerate(reduced):
+        r.shape[k] = cnp.PyArray_DIM(x, axis)
+        r.arrays[0].strides[k] = cnp.PyArray_STRIDE(x, axis)
+    for k, axis in enumerate(kept):
+        kept_shape[k] = cnp.PyArray_DIM(x, axis)
+        kept_strides[k] = cnp.PyArray_STRIDE(x, axis)
+        n *= kept_shape[k]
+    try:
+        buffers = _new_buffers()
+        totals = <qops_total *>PyMem_RawMalloc(n * sizeof(qops_total))
+        if totals is NULL:
+            raise MemoryError
+        with nogil:
+            plan_runs(&r)
+            totals_of_runs(&r, n_kept, kept_shape, kept_strides, totals, buffers)
+        if y is None:
+            return _int_of(&totals[0])
+        flat = y.reshape(-1)
+        if y.dtype != object:
+            for i in range(n):
+                if not total_fits_int64(&totals[i]):
+                    raise OverflowError(
+                        f"{op}: a sum is {_int_of(&totals[i])}, beyond int64; sum over "
+                        f"fewer elements, or over all with axis=None")
+        for i in range(n):
+            flat[i] = _int_of(&totals[i])
+    finally:
+        PyMem_RawFree(buffers)
+        PyMem_RawFree(totals)
+    return y
+
+
+cdef object _columns(
+    qops_accumulate_fn *add, cnp.ndarray x, list kept, list reduced, object y
+):
+    """Sum over the reduced axes of x to y, int64, along memory's rows."""
+    cdef columns c
+    cdef run_array array
+    cdef run_buffers *buffers
+    cdef size_t shape[RUN_DIMS]
+    cdef Py_ssize_t strides[RUN_DIMS]
+    cdef Py_ssize_t y_strides[RUN_DIMS]
+    cdef int64_t *to = <int64_t *>cnp.PyArray_DATA(y)
+    cdef int k, n_kept
+    y_steps = tuple(s // 8 for s in y.strides)
+    kept_dims = _sorted_dims(x, kept, y_steps)
+    reduced_dims = _sorted_dims(x, reduced, (0,) * len(reduced))
+    n_kept = len(kept_dims)
+    for k in range(n_kept):
+        shape[k], strides[k], y_strides[k] = kept_dims[k]
+    memset(&c, 0, sizeof(c))
+    _set_array(&array, x)
+    c.add, c.x, c.stride, c.n_reduced = add, &array, strides[n_kept - 1], len(reduced_dims)
+    for k in range(c.n_reduced):
+        c.shape[k], c.strides[k], _ = reduced_dims[k]
+    buffers = _new_buffers()
+    with nogil:
+        sums_of_columns(&c, n_kept, shape, strides, y_strides, to, buffers)
+    PyMem_RawFree(buffers)
+    return y
+
+
+cdef Py_ssize_t _smallest_stride(cnp.ndarray x, list axes):
+    return min([abs(cnp.PyArray_STRIDE(x, i)) for i in axes
+                if cnp.PyArray_DIM(x, i) != 1], default=np.iinfo(np.intp).max)
+
+
+cdef list _reduced_axes(str op, object axis, int ndim):
+    if axis is None:
+        return list(range(ndim))
+    axes = [_axis_of(op, i, ndim) for i in (axis if isinstance(axis, tuple) else (axis,))]
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{op}: axis is {axis}, which has an axis twice")
+    return axes
+
+
+cdef object _sum(
+    _Op op, _Op columns_op, object q, object axis, bint keepdims
+):
+    cdef const kernel_table *table = table_in_use()
+    cdef reduction kernels
+    cdef qops_total total
+    cdef object x = _as_array(op.name, "q", q)
+    cdef int code = _code_dtype(op.name, "q", x)
+    cdef size_t n = cnp.PyArray_SIZE(x)
+    cdef const void *data = cnp.PyArray_DATA(x)
+    kernels.reduce = <qops_reduce_fn *>op.find(table, code, i64)
+    kernels.accumulate = <qops_accumulate_fn *>columns_op.find(table, code, i64)
+    if axis is None and not keepdims and (n == 0 or cnp.PyArray_ISCARRAY_RO(x)):
+        total.low = total.high = 0
+        if n:
+            with nogil:
+                kernels.reduce(data, n, &total)
+        return _int_of(&total)
+
+    ndim = x.ndim
+    reduced = _reduced_axes(op.name, axis, ndim)
+    kept = [i for i in range(ndim) if i not in reduced]
+    if axis is None and not keepdims:
+        return _totals(&kernels, x, kept, reduced, None, op.name)
+    count = 1
+    for i in reduced:
+        count *= x.shape[i]
+    shape = tuple([x.shape[i] for i in kept])
+    wide = op is _hsum_sq and code == i32
+    y = np.zeros(shape, dtype=object if wide else np.int64)
+    if n:
+        if (
+            kernels.accumulate is not NULL and count <= MOST_ACCUMULATED
+            and _smallest_stride(x, kept) < _smallest_stride(x, reduced)
+        ):
+            _columns(kernels.accumulate, x, kept, reduced, y)
+        else:
+            _totals(&kernels, x, kept, reduced, y, op.name)
+    if keepdims:
+        return y.reshape([1 if i in reduced else x.shape[i] for i in range(ndim)])
+    return y[()] if y.ndim == 0 else y
+
+
+def hsum(q, axis=None, *, keepdims=False):
+    """Sum codes exactly.
+
+    ``sum(q)`` in integers, for any length; zero points are not subtracted.
+
+    Parameters
+    ----------
+    q : array_like
+        Codes: uint8, int8, uint16, int16 or int32, any layout.
+    axis : int or tuple of int, optional
+        The axes to sum over; all by default.
+    keepdims : bool, optional
+        Keep the axes summed over, with length 1.
+
+    Returns
+    -------
+    int or ndarray
+        A Python int for ``axis=None``; otherwise int64.
+
+    Raises
+    ------
+    TypeError
+        If `q` is not of codes.
+    ValueError
+        For an axis that is not there, or there twice.
+    OverflowError
+        If a sum is beyond int64 (more than 2**32 int32 codes).
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> q = np.array([[1, 2], [3, 255]], np.uint8)
+    >>> qops.hsum(q)
+    261
+    >>> qops.hsum(q, axis=0)
+    array([  4, 257])
+    """
+    return _sum(_hsum, _add_codes, q, axis, keepdims)
+
+
+def hsum_sq(q, axis=None, *, keepdims=False):
+    """Sum the squares of codes exactly.
+
+    ``sum(q**2)`` in integers, for any length; zero points are not subtracted.
+
+    Parameters
+    ----------
+    q, axis, keepdims
+        As in `hsum`.
+
+    Returns
+    -------
+    int or ndarray
+        A Python int for ``axis=None``; otherwise int64, or Python ints in an object
+        array for int32 codes: two squares of -2**31 are beyond int64.
+
+    Raises
+    ------
+    TypeError, ValueError, OverflowError
+        As in `hsum`.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> qops.hsum_sq(np.full(3, -(2**31), np.int32))
+    13835058055282163712
+    """
+    return _sum(_hsum_sq, _add_squares, q, axis, keepdims)

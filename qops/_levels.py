@@ -1,0 +1,91 @@
+"""The instruction-set levels and the CPU features that they need: data, nothing else.
+
+setup.py reads this file by its path to build the levels, `_loader` to choose among
+them. Levels are psABI levels: what a compiler may use under ``-march=x86-64-v3`` is
+what the CPU is asked for.
+"""
+
+from typing import NamedTuple
+
+
+class Feature(NamedTuple):
+    """A CPU feature: where CPUID shows it, what it needs of the system, its macro."""
+
+    leaf: int
+    subleaf: int
+    register: str
+    bit: int
+    xcr0: int  # the register state that the operating system must save
+    macro: str | None  # defined by a compiler that may use the feature
+
+
+class Level(NamedTuple):
+    """An instruction-set level: a folder of qops/_src, a library, a word."""
+
+    name: str
+    architecture: str | None  # None: any
+    compile_args: tuple[str, ...]
+    link_args: tuple[str, ...]  # where the linker knows them
+    features: tuple[str, ...]
+    intrinsic: str  # an expression that a compiler with this level takes
+
+
+# Bits of XCR0: the register state that the operating system saves.
+YMM = 0x06  # SSE and AVX
+ZMM = 0xE6  # these, the opmasks, and what is new in the ZMM registers
+REGISTERS = {"YMM": YMM, "ZMM": ZMM}
+
+FEATURES = {
+    "SSE3": Feature(1, 0, "ecx", 0, 0, "__SSE3__"),
+    "SSSE3": Feature(1, 0, "ecx", 9, 0, "__SSSE3__"),
+    "CX16": Feature(1, 0, "ecx", 13, 0, "__GCC_HAVE_SYNC_COMPARE_AND_SWAP_16"),
+    "SSE4.1": Feature(1, 0, "ecx", 19, 0, "__SSE4_1__"),
+    "SSE4.2": Feature(1, 0, "ecx", 20, 0, "__SSE4_2__"),
+    "POPCNT": Feature(1, 0, "ecx", 23, 0, "__POPCNT__"),
+    "LAHF": Feature(0x80000001, 0, "ecx", 0, 0, "__LAHF_SAHF__"),
+    "FMA": Feature(1, 0, "ecx", 12, YMM, "__FMA__"),
+    "MOVBE": Feature(1, 0, "ecx", 22, 0, "__MOVBE__"),
+    "OSXSAVE": Feature(1, 0, "ecx", 27, 0, None),  # set by the operating system
+    "AVX": Feature(1, 0, "ecx", 28, YMM, "__AVX__"),
+    "F16C": Feature(1, 0, "ecx", 29, YMM, "__F16C__"),
+    "BMI1": Feature(7, 0, "ebx", 3, 0, "__BMI__"),
+    "AVX2": Feature(7, 0, "ebx", 5, YMM, "__AVX2__"),
+    "BMI2": Feature(7, 0, "ebx", 8, 0, "__BMI2__"),
+    "LZCNT": Feature(0x80000001, 0, "ecx", 5, 0, "__LZCNT__"),
+    "AVX512F": Feature(7, 0, "ebx", 16, ZMM, "__AVX512F__"),
+    "AVX512DQ": Feature(7, 0, "ebx", 17, ZMM, "__AVX512DQ__"),
+    "AVX512CD": Feature(7, 0, "ebx", 28, ZMM, "__AVX512CD__"),
+    "AVX512BW": Feature(7, 0, "ebx", 30, ZMM, "__AVX512BW__"),
+    "AVX512VL": Feature(7, 0, "ebx", 31, ZMM, "__AVX512VL__"),
+}
+
+_V2 = ("SSE3", "SSSE3", "CX16", "SSE4.1", "SSE4.2", "POPCNT", "LAHF")
+_V3 = (
+    *_V2,
+    *("FMA", "MOVBE", "OSXSAVE", "AVX", "F16C", "BMI1", "AVX2", "BMI2", "LZCNT"),
+)
+_V4 = (*_V3, "AVX512F", "AVX512DQ", "AVX512CD", "AVX512BW", "AVX512VL")
+
+# On x86-64 for everything; a level's own arguments come after them and win.
+BASELINE = ("-march=x86-64", "-mtune=generic")
+
+# Best first. The last one is plain C and runs anywhere.
+LEVELS = (
+    Level(
+        "avx512",
+        "x86-64",
+        ("-march=x86-64-v4",),
+        ("-Wl,-z,x86-64-v4",),
+        _V4,
+        "_mm512_reduce_add_epi32(_mm512_maskz_abs_epi32(1, _mm512_set1_epi32(-1)))",
+    ),
+    Level(
+        "avx2",
+        "x86-64",
+        ("-march=x86-64-v3",),
+        ("-Wl,-z,x86-64-v3",),
+        _V3,
+        "_mm256_movemask_epi8(_mm256_abs_epi32(_mm256_set1_epi32(-1)))",
+    ),
+    Level("scalar", None, (), (), (), "0"),
+)

@@ -1,0 +1,1 @@
+"""C sources: one library per instruction-set level, and what they share."""

@@ -1,0 +1,1 @@
+"""The avx2 level: its primitives, and its library once built."""

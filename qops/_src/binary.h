@@ -1,0 +1,60 @@
+/* binary.h - y[i] = quantize(dequantize(a[i]) o dequantize(b[i])) for one pair of parameters each.
+ *
+ * With relu, maximum(., 0) before quantize. a, b and y are codes of one 8-bit dtype, or float32:
+ * then there is nothing to dequantize and quantize, and the array boundary composes from it what
+ * the 8-bit kernels do not cover (other dtypes, parameters per element, unusual scales). Here all
+ * scales are within SCALE_MIN..SCALE_MAX: no NaN or infinity can arise from 8-bit codes. */
+#ifndef QOPS_BINARY_H
+#define QOPS_BINARY_H
+
+#include "quantizer.h"
+
+typedef enum { ADD, MUL } binary_op;
+
+typedef struct {
+    float a_scale, b_scale;
+    int32_t a_zero, b_zero;
+    one_quantizer y;
+    int32_t floor;     /* with relu the code of zero, else the lowest code */
+    float float_floor; /* with relu zero, else -inf */
+} binary_params;
+
+static INLINE vf32 binary_load(qops_dtype d, const void *x, size_t i, size_t m, float scale,
+                               int32_t zero) {
+    if (d == f32) return vf32_load((const float *)x + i, m);
+    return vf32_mul(vf32_from_i32(vi32_sub(vi32_load_as(d, x, i, m), vi32_set(zero))),
+                    vf32_set(scale));
+}
+
+static INLINE void binary_step(binary_params k, const void *a, const void *b, void *y, size_t i,
+                               size_t m, binary_op op, qops_dtype d) {
+    const vf32 va = binary_load(d, a, i, m, k.a_scale, k.a_zero);
+    const vf32 vb = binary_load(d, b, i, m, k.b_scale, k.b_zero);
+    const vf32 v = op == ADD ? vf32_add(va, vb) : vf32_mul(va, vb);
+    if (d == f32) {
+        vf32_store((float *)y + i, vf32_max(vf32_set(k.float_floor), v), m);
+        return;
+    }
+    const quantizer quantize = quantizer_set(k.y);
+    const vi32 t = vi32_round_quotient(TWO_STEPS, v, quantize.quotient);
+    /* quantize is monotone, so relu may as well be done on codes, many to a vector */
+    vcodes_store(d, y, i, vcodes_max(d, vcodes_from_sum(d, t, quantize.zero), k.floor), m);
+}
+
+static INLINE void binary_loop(const void *a, const void *b, void *y, size_t n,
+                               const qops_params *p, binary_op op, qops_dtype d) {
+    binary_params k = {.float_floor = p->relu ? 0.0f : -HUGE_VALF};
+    if (d != f32) {
+        k.a_scale = *p->a.scale;
+        k.a_zero = *p->a.zero;
+        k.b_scale = *p->b.scale;
+        k.b_zero = *p->b.zero;
+        k.y = one_quantizer_load(p->y);
+        k.floor = p->relu ? *p->y.zero : code_min(d);
+    }
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) binary_step(k, a, b, y, i, LANES, op, d);
+    if (i < n) binary_step(k, a, b, y, i, n - i, op, d);
+}
+
+#endif

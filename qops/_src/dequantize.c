@@ -1,0 +1,95 @@
+/*@targets scalar avx2 avx512 */
+/* dequantize - y[i] = (x[i] - zero) * scale
+ *
+ * In float32 for codes of up to 16 bits, whose difference is exact; in float64 for int32 codes,
+ * rounded to float32 at the end; in float64 where y is. */
+#include "kernel.h"
+
+typedef struct {
+    vf32 scale;
+    vf64 scale64;
+    vi32 zero;
+} dequantizer;
+
+static INLINE dequantizer dequantizer_set(float scale, double scale64, int32_t zero) {
+    return (dequantizer){vf32_set(scale), vf64_set(scale64), vi32_set(zero)};
+}
+
+static INLINE dequantizer dequantizer_load(qops_pairs p, size_t i, size_t m) {
+    return (dequantizer){vf32_load(p.scale + i, m), vf64_load(p.scale64 + i, m),
+                         vi32_load(p.zero + i, m)};
+}
+
+static INLINE void dequantize_step(dequantizer k, const void *x, void *y, size_t i, size_t m,
+                                   qops_dtype in, qops_dtype out) {
+    const vi32 q = vi32_load_as(in, x, i, m);
+    if (in != i32 && out == f32) {
+        vf32_store((float *)y + i, vf32_mul(vf32_from_i32(vi32_sub(q, k.zero)), k.scale), m);
+        return;
+    }
+    const vf64 v = vf64_mul(vf64_sub(vf64_from_i32(q), vf64_from_i32(k.zero)), k.scale64);
+    if (out == f32) vf32_store((float *)y + i, vf32_from_f64(v), m);
+    else vf64_store((double *)y + i, v, m);
+}
+
+static INLINE void dequantize_loop(const void *x, void *y, size_t n, const qops_params *p,
+                                   qops_dtype in, qops_dtype out, bool per_element) {
+    const qops_pairs pairs = p->a;
+    const float scale = *pairs.scale;
+    const double scale64 = *pairs.scale64;
+    const int32_t zero = *pairs.zero;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        dequantize_step(per_element ? dequantizer_load(pairs, i, LANES) : dequantizer_set(scale, scale64, zero), x, y, i, LANES, in,
+                        out);
+    if (i < n)
+        dequantize_step(per_element ? dequantizer_load(pairs, i, n - i) : dequantizer_set(scale, scale64, zero), x, y, i, n - i, in,
+                        out);
+}
+
+static INLINE void dequantize(const void *x, void *y, size_t n, const qops_params *p, qops_dtype in,
+                              qops_dtype out) {
+    if (p->per_element) dequantize_loop(x, y, n, p, in, out, true);
+    else dequantize_loop(x, y, n, p, in, out, false);
+}
+
+static void dequantize_u8_f32(const void *x, void *y, size_t n, const qops_params *p) {
+    dequantize(x, y, n, p, u8, f32);
+}
+
+static void dequantize_u8_f64(const void *x, void *y, size_t n, const qops_params *p) {
+    dequantize(x, y, n, p, u8, f64);
+}
+
+static void dequantize_i8_f32(const void *x, void *y, size_t n, const qops_params *p) {
+    dequantize(x, y, n, p, i8, f32);
+}
+
+static void dequantize_i8_f64(const void *x, void *y, size_t n, const qops_params *p) {
+    dequantize(x, y, n, p, i8, f64);
+}
+
+static void dequantize_u16_f32(const void *x, void *y, size_t n, const qops_params *p) {
+    dequantize(x, y, n, p, u16, f32);
+}
+
+static void dequantize_u16_f64(const void *x, void *y, size_t n, const qops_params *p) {
+    dequantize(x, y, n, p, u16, f64);
+}
+
+static void dequantize_i16_f32(const void *x, void *y, size_t n, const qops_params *p) {
+    dequantize(x, y, n, p, i16, f32);
+}
+
+static void dequantize_i16_f64(const void *x, void *y, size_t n, const qops_params *p) {
+    dequantize(x, y, n, p, i16, f64);
+}
+
+static void dequantize_i32_f32(const void *x, void *y, size_t n, const qops_params *p) {
+    dequantize(x, y, n, p, i32, f32);
+}
+
+static void dequantize_i32_f64(const void *x, void *y, size_t n, const qops_params *p) {
+    dequantize(x, y, n, p, i32, f64);
+}
+

@@ -1,0 +1,30 @@
+/* kernel.h - first include of every kernel source: the primitives, and every kernel's declaration.
+ *
+ * Declared through its family's function type, a kernel with a wrong signature, listed but not
+ * written, or written but not listed, does not compile. A kernel source opened alone is the
+ * scalar kernel. */
+#ifndef QOPS_KERNEL_H
+#define QOPS_KERNEL_H
+
+#include "qops.h"
+
+#include <math.h>
+
+#ifndef LANES
+#include "scalar/vec.h"
+#endif
+
+/* HAVE_<op> is 1 if this level has the op's source, by its @targets; setup.py defines it. */
+#ifdef QOPS_LEVEL
+#define DECLARE_1(family, op, in, out) static qops_##family##_fn op##_##in##_##out;
+#define DECLARE_0(family, op, in, out)
+#define DECLARE_(have, family, op, in, out) DECLARE_##have(family, op, in, out)
+#define DECLARE(have, family, op, in, out) DECLARE_(have, family, op, in, out)
+#define KERNEL(family, op, in, out) DECLARE(HAVE_##op, family, op, in, out)
+#include "kernels.def"
+#undef KERNEL
+#endif
+
+static INLINE size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+
+#endif

@@ -1,0 +1,92 @@
+/* pairs.h - scales and zero points, prepared by the array boundary as kernels want them. */
+#ifndef QOPS_PAIRS_H
+#define QOPS_PAIRS_H
+
+#include "qops.h"
+
+#include <math.h>
+
+/* One pair; qops_pairs can point to it. */
+typedef struct {
+    float scale, recip, recip_low;
+    int32_t zero;
+    double scale64;
+} one_pair;
+
+/* Prepare one pair; false if the scale is not finite and > 0 in the precision it is used in. The
+ * low part of the reciprocal must be computed in float64: float32 rounds it wrongly in places. */
+static inline bool prepare_pair(one_pair *p, double scale, int32_t zero, bool rounded) {
+    p->scale = (float)scale;
+    p->scale64 = rounded ? (double)p->scale : scale;
+    p->recip = 1.0f / p->scale;
+    p->recip_low = (float)(1.0 / (double)p->scale - (double)p->recip);
+    p->zero = zero;
+    return p->scale64 > 0.0 && isfinite(p->scale64);
+}
+
+static inline qops_pairs pairs_of_one(const one_pair *p) {
+    return (qops_pairs){.scale = &p->scale,
+                        .recip = &p->recip,
+                        .recip_low = &p->recip_low,
+                        .scale64 = &p->scale64,
+                        .zero = &p->zero};
+}
+
+/* The bytes that n prepared pairs take, and where in them each quantity lies: from 64-byte
+ * boundaries on, since a vector that crosses a cache line takes two loads. */
+#define PAIRS_BYTES(n) ((((n) + 15) / 16) * 16 * (sizeof(double) + 4 * sizeof(float)) + 63)
+
+static inline qops_pairs pairs_in(void *memory, size_t n) {
+    const double *scale64 = (const double *)(((uintptr_t)memory + 63) / 64 * 64);
+    const size_t step = (n + 15) / 16 * 16;
+    const float *scale = (const float *)(scale64 + step);
+    return (qops_pairs){.scale = scale,
+                        .recip = scale + step,
+                        .recip_low = scale + 2 * step,
+                        .scale64 = scale64,
+                        .zero = (const int32_t *)(scale + 3 * step)};
+}
+
+/* Prepare n pairs into `to`, from arrays that advance by a step of 0 or 1; false if a scale is not
+ * as prepare_pair wants it. Without a branch in the loop, so that compilers vectorize it. */
+static inline bool pairs_fill(qops_pairs to, size_t n, const double *scale, size_t scale_step,
+                              const int64_t *zero, size_t zero_step, bool rounded) {
+    bool good = true;
+    for (size_t i = 0; i < n; i++) {
+        one_pair one;
+        good &= prepare_pair(&one, scale[i * scale_step], (int32_t)zero[i * zero_step], rounded);
+        ((float *)to.scale)[i] = one.scale;
+        ((float *)to.recip)[i] = one.recip;
+        ((float *)to.recip_low)[i] = one.recip_low;
+        ((double *)to.scale64)[i] = one.scale64;
+        ((int32_t *)to.zero)[i] = one.zero;
+    }
+    return good;
+}
+
+static inline void pairs_range(qops_pairs p, size_t n, float *smallest, float *largest) {
+    *smallest = HUGE_VALF;
+    *largest = 0.0f;
+    for (size_t i = 0; i < n; i++) {
+        *smallest = p.scale[i] < *smallest ? p.scale[i] : *smallest;
+        *largest = p.scale[i] > *largest ? p.scale[i] : *largest;
+    }
+}
+
+static inline qops_pairs pairs_from(qops_pairs p, ptrdiff_t i) {
+    return (qops_pairs){p.scale + i, p.recip + i, p.recip_low + i, p.scale64 + i, p.zero + i,
+                        p.limit};
+}
+
+static inline bool pairs_ordinary(float smallest, float largest) {
+    return smallest >= SCALE_MIN && largest <= SCALE_MAX;
+}
+
+/* Set what x is clamped to where codes of dtype out are made of it; false if it takes a division
+ * to be exact. See quotient_how. */
+static inline bool pairs_limit(qops_pairs *p, qops_dtype out, float smallest, float largest) {
+    p->limit = quotient_max(out) * largest;
+    return pairs_ordinary(smallest, largest) && p->limit < LARGEST_QUOTIENT * smallest;
+}
+
+#endif

@@ -1,0 +1,104 @@
+/* qops.h - what kernels, libraries and the array boundary agree on.
+ *
+ * A library is one level's table of kernels, in the order of kernels.def. Kernels get contiguous,
+ * aligned arrays in native byte order and n >= 1; they check nothing and cannot fail. */
+#ifndef QOPS_H
+#define QOPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Goes up with every change of this file that a library compiled before would not notice. */
+#define QOPS_ABI 1
+
+typedef enum { u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64, QOPS_N_DTYPES } qops_dtype;
+typedef enum { convert, binary, reduce, accumulate } qops_family;
+
+/* (scale, zero point) pairs as the array boundary prepares them, one array per quantity: one pair
+ * for the whole call, or one per element (qops_params.per_element). */
+typedef struct {
+    const float *scale;
+    const float *recip;     /* h = 1 / scale rounded to float32 */
+    const float *recip_low; /* l = 1 / scale - h, computed in float64 and rounded to float32 */
+    const double *scale64;  /* scale, rounded to float32 or not as numerics.md says */
+    const int32_t *zero;
+    float limit; /* what x is clamped to from above before it is multiplied by any of the recips */
+} qops_pairs;
+
+typedef struct {
+    qops_pairs a, b, y; /* of the first operand, the second, and the result */
+    bool per_element;
+    bool divide; /* a scale is so small or large that the exact quotient needs a division */
+    bool relu;
+} qops_params;
+
+/* An exact sum: high * 2**64 + low. */
+typedef struct {
+    uint64_t low;
+    int64_t high;
+} qops_total;
+
+/* One function type per family. y may be x (or a, or b) itself, but not overlap it otherwise. */
+typedef void qops_convert_fn(const void *x, void *y, size_t n, const qops_params *p);
+typedef void qops_binary_fn(const void *a, const void *b, void *y, size_t n, const qops_params *p);
+typedef void qops_reduce_fn(const void *x, size_t n, qops_total *total); /* adds to *total */
+typedef void qops_accumulate_fn(const void *x, int64_t *y, size_t n);    /* y[i] += f(x[i]) */
+
+typedef void qops_any_fn(void); /* of a family that its caller knows */
+
+typedef struct {
+    const char *op;
+    qops_family family;
+    qops_dtype in, out;
+    qops_any_fn *fn; /* NULL: this level has no such kernel */
+} qops_kernel;
+
+#define KERNEL(family, op, in, out) +1
+enum { QOPS_N_KERNELS = 0
+#include "kernels.def"
+};
+#undef KERNEL
+
+typedef struct {
+    int abi;
+    int n_kernels;
+    const char *level;
+    const qops_kernel *kernels;
+} qops_library;
+
+/* How to get rint(x / scale) without changing a bit of it. A fused multiply-add needs no division:
+ * with h and l as in qops_pairs, rounding
+ *   two steps:    fma(x, h, x * l)                       for |x / scale| <= 260
+ *   three steps:  fma(h, fma(-q, scale, x), q), q = x * h  for |x / scale| <= 65 800
+ * equals rounding x / scale. tests/exact_quotient.c proves it by exhaustion; it needs h, l and the
+ * remainder to be normal numbers, so outside SCALE_MIN..SCALE_MAX it has to be a division. The
+ * bounds also keep products of two dequantized 8-bit codes finite.
+ *
+ * For huge x the steps would give inf - inf. So x is clamped from above, to a quotient beyond all
+ * codes; with a scale per element to one number for all, unless the scales differ so much that some
+ * quotient then reaches LARGEST_QUOTIENT: again a division. Below, a NaN becomes INT32_MIN, which
+ * is the right side. */
+typedef enum { TWO_STEPS, THREE_STEPS, DIVISION } quotient_how;
+#define SCALE_MIN 0x1p-50f
+#define SCALE_MAX 0x1p50f
+#define LARGEST_QUOTIENT 0x1p30f
+
+/* a quotient that saturates, whatever the zero point */
+static inline float quotient_max(qops_dtype out) { return out == u8 || out == i8 ? 512.0f : 70000.0f; }
+
+static inline int32_t code_min(qops_dtype d) {
+    return d == i8 ? INT8_MIN : d == i16 ? INT16_MIN : d == i32 ? INT32_MIN : 0;
+}
+
+static inline int32_t code_max(qops_dtype d) {
+    return d == u8    ? UINT8_MAX
+           : d == i8  ? INT8_MAX
+           : d == u16 ? UINT16_MAX
+           : d == i16 ? INT16_MAX
+                      : INT32_MAX;
+}
+
+#define QOPS_CAPSULE "qops.library"
+
+#endif

@@ -1,0 +1,346 @@
+/* runs.h - arrays of any layout, cut into the contiguous runs that kernels want.
+ *
+ * plan_runs orders and merges the dimensions of up to three arrays and three sets of pairs that
+ * have been broadcast to one shape; do_runs then calls a function on one run after the other. An
+ * array that is not contiguous, aligned and native over a run is copied through a small buffer, and
+ * so are pairs; short dimensions are taken together, so that a run is long whatever the shape.
+ * Nothing here can fail. */
+#ifndef QOPS_RUNS_H
+#define QOPS_RUNS_H
+
+#include "pairs.h"
+
+#include <string.h>
+
+#define RUN_DIMS 66    /* NumPy's 64, one more for blocks, and a spare */
+#define RUN_CHUNK 1024 /* elements in a buffer: all of them together fit the L1 or L2 cache */
+#define RUN_SHORT 512  /* up to it a run takes in a further dimension */
+#define RUN_SCALARS 16 /* from it on a call per pair is cheaper than pairs per element */
+
+typedef struct {
+    char *data;
+    ptrdiff_t strides[RUN_DIMS]; /* in bytes */
+    size_t size;                 /* of an element, in bytes */
+    bool swapped;                /* not in native byte order */
+    bool aligned;                /* every element is */
+} run_array;
+
+typedef struct {
+    qops_pairs pairs; /* not used: scale is NULL */
+    ptrdiff_t strides[RUN_DIMS];
+} run_pairs;
+
+typedef struct runs runs;
+typedef void run_fn(const runs *r, void *const *x, size_t n, const qops_params *p);
+
+struct runs {
+    /* Set by the caller: dimensions outermost first, the output last among the arrays */
+    int ndim;
+    size_t shape[RUN_DIMS];
+    int n_arrays, n_inputs;
+    run_array arrays[3];
+    run_pairs pairs[3]; /* a, b, y */
+    bool relu, divide;
+    run_fn *fn;
+    const void *context; /* for fn */
+    void *total;
+
+    /* Set by plan_runs: dimensions innermost first */
+    int inner_dims;     /* a run goes over so many of them, over a part of the last */
+    size_t inner_size;  /* elements of all of these but the last */
+    size_t most_rows;   /* how much of the last a run takes at most */
+    bool per_element;   /* pairs vary within a run */
+    bool direct[3];     /* the array needs no buffer */
+    bool all_direct;    /* none does */
+    bool pairs_direct;  /* no set of pairs does */
+};
+
+typedef struct {
+    double arrays[3][RUN_CHUNK];
+    char pairs[3][PAIRS_BYTES(RUN_CHUNK)];
+} run_buffers;
+
+static inline size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Dimensions */
+
+static inline ptrdiff_t stride_size(ptrdiff_t stride) { return stride < 0 ? -stride : stride; }
+
+/* Does dimension i have to be outside of j: by the output's strides, else by an input's? */
+static inline bool runs_outside(const runs *r, int i, int j) {
+    for (int k = r->n_arrays - 1; k >= 0; k--) {
+        const ptrdiff_t si = stride_size(r->arrays[k].strides[i]);
+        const ptrdiff_t sj = stride_size(r->arrays[k].strides[j]);
+        if (si != sj) return si > sj;
+    }
+    return false;
+}
+
+static inline void runs_move_dim(runs *r, int to, int from) {
+    r->shape[to] = r->shape[from];
+    for (int k = 0; k < 3; k++) {
+        r->arrays[k].strides[to] = r->arrays[k].strides[from];
+        r->pairs[k].strides[to] = r->pairs[k].strides[from];
+    }
+}
+
+static inline void runs_swap_dims(runs *r, int i, int j) {
+    runs_move_dim(r, RUN_DIMS - 1, i);
+    runs_move_dim(r, i, j);
+    runs_move_dim(r, j, RUN_DIMS - 1);
+}
+
+static inline void runs_flip_dim(runs *r, int i) {
+    const ptrdiff_t last = (ptrdiff_t)r->shape[i] - 1;
+    for (int k = 0; k < r->n_arrays; k++) {
+        r->arrays[k].data += last * r->arrays[k].strides[i];
+        r->arrays[k].strides[i] *= -1;
+    }
+    for (int k = 0; k < 3; k++) {
+        if (r->pairs[k].pairs.scale == NULL) continue;
+        r->pairs[k].pairs = pairs_from(r->pairs[k].pairs, last * r->pairs[k].strides[i]);
+        r->pairs[k].strides[i] *= -1;
+    }
+}
+
+/* Is going on from dimension `inner` to the next one outside as going on within it? */
+static inline bool runs_mergeable(const runs *r, int outer, int inner) {
+    const ptrdiff_t n = (ptrdiff_t)r->shape[inner];
+    for (int k = 0; k < r->n_arrays; k++)
+        if (r->arrays[k].strides[outer] != n * r->arrays[k].strides[inner]) return false;
+    for (int k = 0; k < 3; k++)
+        if (r->pairs[k].pairs.scale != NULL &&
+            r->pairs[k].strides[outer] != n * r->pairs[k].strides[inner])
+            return false;
+    return true;
+}
+
+static inline void runs_order_dims(runs *r) {
+    int n = 0;
+    for (int i = 0; i < r->ndim; i++) /* drop those of one element */
+        if (r->shape[i] != 1) runs_move_dim(r, n++, i);
+    if (n == 0) { /* a single element: keep one dimension */
+        runs_move_dim(r, 0, RUN_DIMS - 1);
+        r->shape[0] = n = 1;
+        for (int k = 0; k < 3; k++) {
+            r->arrays[k].strides[0] = (ptrdiff_t)r->arrays[k].size;
+            r->pairs[k].strides[0] = 0;
+        }
+    }
+    for (int i = 1; i < n; i++)
+        for (int j = i; j > 0 && runs_outside(r, j, j - 1); j--) runs_swap_dims(r, j, j - 1);
+    for (int i = 0; i < n; i++)
+        if (r->arrays[r->n_arrays - 1].strides[i] < 0) runs_flip_dim(r, i);
+    for (int i = n - 2; i >= 0; i--) { /* merge i + 1 into i */
+        if (!runs_mergeable(r, i, i + 1)) continue;
+        r->shape[i + 1] *= r->shape[i];
+        for (int j = i; j + 1 < n; j++) runs_move_dim(r, j, j + 1);
+        n--;
+    }
+    r->ndim = n;
+    for (int i = 0; i < n / 2; i++) runs_swap_dims(r, i, n - 1 - i); /* innermost first */
+}
+
+/* Is walking the first `dims` dimensions walking on by `step` from element to element? */
+static inline bool runs_steady(const runs *r, const ptrdiff_t *strides, ptrdiff_t step, int dims) {
+    for (int i = 0; i < dims; i++) {
+        if (r->shape[i] != 1 && strides[i] != step) return false;
+        step *= (ptrdiff_t)r->shape[i];
+    }
+    return true;
+}
+
+static inline bool runs_pairs_vary(const runs *r, int first_dim, int dims) {
+    for (int k = 0; k < 3; k++)
+        for (int i = first_dim; i < dims; i++)
+            if (r->pairs[k].pairs.scale != NULL && r->pairs[k].strides[i] != 0) return true;
+    return false;
+}
+
+static inline bool runs_array_direct(const runs *r, const run_array *a) {
+    return a->aligned && !a->swapped &&
+           runs_steady(r, a->strides, (ptrdiff_t)a->size, r->inner_dims);
+}
+
+static inline void plan_runs(runs *r) {
+    runs_order_dims(r);
+    size_t n = r->shape[0];
+    r->inner_dims = 1;
+    while (r->inner_dims < r->ndim && n <= RUN_SHORT) {
+        const int d = r->inner_dims;
+        if (n >= RUN_SCALARS && !runs_pairs_vary(r, 0, d) && runs_pairs_vary(r, d, d + 1)) break;
+        n *= r->shape[d];
+        r->inner_dims++;
+    }
+    r->inner_size = 1;
+    for (int i = 0; i < r->inner_dims - 1; i++) r->inner_size *= r->shape[i];
+
+    r->all_direct = true;
+    for (int k = 0; k < r->n_arrays; k++) {
+        r->direct[k] = runs_array_direct(r, &r->arrays[k]);
+        r->all_direct &= r->direct[k];
+    }
+    r->per_element = runs_pairs_vary(r, 0, r->inner_dims);
+    r->pairs_direct = true;
+    for (int k = 0; k < 3; k++)
+        if (r->per_element && r->pairs[k].pairs.scale != NULL)
+            r->pairs_direct &= runs_steady(r, r->pairs[k].strides, 1, r->inner_dims);
+    const size_t rows = r->shape[r->inner_dims - 1];
+    r->most_rows = r->all_direct && r->pairs_direct ? rows : least(rows, RUN_CHUNK / r->inner_size);
+}
+
+/* Buffers */
+
+static inline __attribute__((always_inline)) void copy_elements(char *y, ptrdiff_t y_stride,
+                                                                const char *x, ptrdiff_t x_stride,
+                                                                size_t n, size_t size,
+                                                                bool swapped) {
+    for (; n > 0; n--, x += x_stride, y += y_stride) {
+        char e[8], reversed[8];
+        memcpy(e, x, size);
+        for (size_t i = 0; i < size; i++) reversed[i] = e[size - 1 - i];
+        memcpy(y, swapped ? reversed : e, size);
+    }
+}
+
+/* y[i] = x[i] with any strides, in bytes; a switch makes the size a constant */
+static inline void copy_run(char *y, ptrdiff_t y_stride, const char *x, ptrdiff_t x_stride,
+                            size_t n, size_t size, bool swapped) {
+    if (!swapped && x_stride == (ptrdiff_t)size && y_stride == (ptrdiff_t)size) {
+        memcpy(y, x, n * size);
+        return;
+    }
+    switch (size * 2 + swapped) {
+    case 2: case 3: copy_elements(y, y_stride, x, x_stride, n, 1, false); break;
+    case 4: copy_elements(y, y_stride, x, x_stride, n, 2, false); break;
+    case 5: copy_elements(y, y_stride, x, x_stride, n, 2, true); break;
+    case 8: copy_elements(y, y_stride, x, x_stride, n, 4, false); break;
+    case 9: copy_elements(y, y_stride, x, x_stride, n, 4, true); break;
+    case 16: copy_elements(y, y_stride, x, x_stride, n, 8, false); break;
+    default: copy_elements(y, y_stride, x, x_stride, n, 8, true);
+    }
+}
+
+/* Between a run of an array at `data`, with strides of `unit` bytes, and a buffer. */
+static inline void copy_buffer(const runs *r, char *buffer, bool to_buffer, char *data,
+                               const ptrdiff_t *strides, ptrdiff_t unit, size_t size, bool swapped,
+                               size_t rows) {
+    const ptrdiff_t step = (ptrdiff_t)size;
+    const int outer = r->inner_dims - 1;
+    const size_t n = outer == 0 ? rows : r->shape[0];
+    size_t index[RUN_DIMS] = {0};
+    for (;;) {
+        if (to_buffer) copy_run(buffer, step, data, strides[0] * unit, n, size, swapped);
+        else copy_run(data, strides[0] * unit, buffer, step, n, size, swapped);
+        buffer += n * size;
+        int d = 1;
+        for (; d <= outer; d++) {
+            data += strides[d] * unit;
+            if (++index[d] < (d == outer ? rows : r->shape[d])) break;
+            data -= (ptrdiff_t)index[d] * strides[d] * unit;
+            index[d] = 0;
+        }
+        if (d > outer) return;
+    }
+}
+
+static inline qops_pairs buffer_pairs(const runs *r, const ptrdiff_t *strides, qops_pairs at,
+                                      void *memory, size_t rows) {
+    qops_pairs to = pairs_in(memory, RUN_CHUNK);
+    to.limit = at.limit;
+    const void *x[] = {at.scale, at.recip, at.recip_low, at.zero};
+    const void *y[] = {to.scale, to.recip, to.recip_low, to.zero};
+    for (int k = 0; k < 4; k++)
+        copy_buffer(r, (char *)y[k], true, (char *)x[k], strides, 4, 4, false, rows);
+    copy_buffer(r, (char *)to.scale64, true, (char *)at.scale64, strides, 8, 8, false, rows);
+    return to;
+}
+
+/* Runs */
+
+/* Where a run begins: in the arrays, and in the sets of pairs. It is moved, never copied: compilers
+ * copy such a struct in pieces other than it was written in, which costs 15 ns a run. */
+typedef struct {
+    void *data[3];
+    ptrdiff_t pair[3];
+} runs_position;
+
+static inline void runs_advance(const runs *r, runs_position *at, int dim, ptrdiff_t by) {
+    for (int k = 0; k < r->n_arrays; k++) 
+        at->data[k] = (char *)at->data[k] + by * r->arrays[k].strides[dim];
+    for (int k = 0; k < 3; k++) at->pair[k] += by * r->pairs[k].strides[dim];
+}
+
+/* What the buffers of pairs hold: the pairs of so many rows from so many pairs on */
+typedef struct {
+    ptrdiff_t pair[3];
+    size_t rows[3];
+} held_pairs;
+
+static inline void runs_set_pairs(const runs *r, const runs_position *at, qops_params *p,
+                                  held_pairs *held, run_buffers *buffers, size_t rows) {
+    qops_pairs *const to[] = {&p->a, &p->b, &p->y};
+    for (int k = 0; k < 3; k++) {
+        const run_pairs *set = &r->pairs[k];
+        if (set->pairs.scale == NULL) continue;
+        if (!r->per_element || r->pairs_direct) {
+            *to[k] = pairs_from(set->pairs, at->pair[k]);
+        } else if (held->pair[k] != at->pair[k] || held->rows[k] < rows) {
+            const qops_pairs from = pairs_from(set->pairs, at->pair[k]);
+            *to[k] = buffer_pairs(r, set->strides, from, buffers->pairs[k], rows);
+            held->pair[k] = at->pair[k];
+            held->rows[k] = rows;
+        }
+    }
+}
+
+static inline void do_run(const runs *r, const runs_position *at, size_t rows,
+                          const qops_params *p, run_buffers *buffers) {
+    if (r->all_direct) {
+        r->fn(r, at->data, r->inner_size * rows, p);
+        return;
+    }
+    void *x[3];
+    for (int k = 0; k < r->n_arrays; k++) {
+        const run_array *a = &r->arrays[k];
+        x[k] = r->direct[k] ? at->data[k] : buffers->arrays[k];
+        if (k < r->n_inputs && !r->direct[k])
+            copy_buffer(r, x[k], true, at->data[k], a->strides, 1, a->size, a->swapped, rows);
+    }
+    r->fn(r, x, r->inner_size * rows, p);
+    for (int k = r->n_inputs; k < r->n_arrays; k++) {
+        const run_array *a = &r->arrays[k];
+        if (!r->direct[k])
+            copy_buffer(r, x[k], false, at->data[k], a->strides, 1, a->size, a->swapped, rows);
+    }
+}
+
+/* Call r->fn on all runs of the arrays, whose first elements are at `data` (r->arrays[k].data, or
+ * where another part of the same layout is). No array may be empty. */
+static inline void do_runs(const runs *r, char *const *data, run_buffers *buffers) {
+    const size_t all_rows = r->shape[r->inner_dims - 1];
+    runs_position at = {{NULL}, {0}};
+    for (int k = 0; k < r->n_arrays; k++) at.data[k] = data[k];
+    qops_params p = {.per_element = r->per_element, .divide = r->divide, .relu = r->relu};
+    held_pairs held = {{0}, {0}};
+    size_t index[RUN_DIMS] = {0};
+    for (;;) {
+        for (size_t row = 0; row < all_rows; row += r->most_rows) {
+            const size_t rows = least(r->most_rows, all_rows - row);
+            runs_set_pairs(r, &at, &p, &held, buffers, rows);
+            do_run(r, &at, rows, &p, buffers);
+            runs_advance(r, &at, r->inner_dims - 1, (ptrdiff_t)rows);
+        }
+        runs_advance(r, &at, r->inner_dims - 1, -(ptrdiff_t)all_rows);
+        int d = r->inner_dims;
+        for (; d < r->ndim; d++) {
+            runs_advance(r, &at, d, 1);
+            if (++index[d] < r->shape[d]) break;
+            runs_advance(r, &at, d, -(ptrdiff_t)index[d]);
+            index[d] = 0;
+        }
+        if (d >= r->ndim) return;
+    }
+}
+
+#endif

@@ -1,0 +1,1 @@
+"""The scalar level: its primitives, and its library once built."""
