@@ -97,9 +97,9 @@ class Cpu:
 
 
 def _text(*registers: int) -> str:
-    raw = b"".join(r.to_bytes(4, "little") for r in registers)
-    text = raw.split(b"\0")[0].decode("ascii", "replace")
-    return " ".join("".join(c if c.isprintable() else "?" for c in text).split())
+    raw = b"".join(register.to_bytes(4, "little") for register in registers)
+    shown = (chr(c) if 32 <= c < 127 else "?" for c in raw.partition(b"\0")[0])
+    return " ".join("".join(shown).split())
 
 
 def read_cpu(cpuid: Callable[[int, int], Leaf], xgetbv: Callable[[], int]) -> Cpu:

@@ -74,7 +74,7 @@ def fails(run, tmp_path):
 def module(*argv, **options):
     """Run ``python -m qops`` as a user does."""
     return subprocess.run(
-        [sys.executable, "-m", "qops", *map(str, argv)],
+        [sys.executable, "-P", "-m", "qops", *map(str, argv)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -408,7 +408,7 @@ def test_memory_is_bounded(tmp_path):
         ["compare", path, tmp_path / "q.npz"],
     ):
         done = subprocess.run(
-            [sys.executable, "-c", script, *map(str, argv)],
+            [sys.executable, "-P", "-c", script, *map(str, argv)],
             capture_output=True,
             text=True,
             check=True,
@@ -897,7 +897,7 @@ def test_termination(tmp_path):
     path = tmp_path / "x.npy"
     path.write_bytes(npy(header(shape="(16, 2147483648)")))
     os.truncate(path, path.stat().st_size + 2**37)  # a hole: it takes no space
-    argv = [sys.executable, "-m", "qops", "quantize", path, tmp_path / "q.npz"]
+    argv = [sys.executable, "-P", "-m", "qops", "quantize", path, tmp_path / "q.npz"]
     child = subprocess.Popen(list(map(str, argv)), stderr=subprocess.PIPE, text=True)
     for _ in range(600):
         if len(list(tmp_path.iterdir())) > 1:
@@ -915,7 +915,7 @@ def test_full_disk(fails, tmp_path, monkeypatch):
     x = save(tmp_path / "x.npz", {"w": SRC})
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "qops", "compare", x, x],
+            [sys.executable, "-P", "-m", "qops", "compare", x, x],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -987,7 +987,7 @@ def test_module(tmp_path):
 def test_reader_of_the_table_may_leave(tmp_path):
     x = save(tmp_path / "x.npz", {f"tensor{i}": np.zeros(1) for i in range(3000)})
     child = subprocess.Popen(
-        [sys.executable, "-m", "qops", "compare", x, x],
+        [sys.executable, "-P", "-m", "qops", "compare", x, x],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -1030,7 +1030,7 @@ def test_names_do_not_reach_the_terminal_raw(ok, fails, tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="closes descriptors by a POSIX shell")
 def test_closed_streams(tmp_path):
     command = (
-        f"{sys.executable} -m qops quantize {SAMPLE} {tmp_path / 'q.npz'} >&- 2>&-"
+        f"{sys.executable} -P -m qops quantize {SAMPLE} {tmp_path / 'q.npz'} >&- 2>&-"
     )
     assert subprocess.run(command, shell=True, check=False).returncode == 0
     assert "arr_0.codes" in load(tmp_path / "q.npz")

@@ -53,6 +53,11 @@ V4 = V3 | {
 NEEDED = {"avx512": (V4, 0b11100110), "avx2": (V3, 0b110)}
 
 
+def words(text):
+    """Return a text as registers hold it."""
+    return [int.from_bytes(text[i : i + 4], "little") for i in range(0, len(text), 4)]
+
+
 class Machine:
     """An invented CPU that fails a test which reads what a real one doesn't have."""
 
@@ -68,33 +73,23 @@ class Machine:
         return name in self.features and leaf <= there
 
     def cpuid(self, leaf, subleaf):
-        registers = [0, 0, 0, 0]
         if leaf == 0:
-            assert subleaf == 0
-            return self.top, *(
-                int.from_bytes(name, "little")
-                for name in (b"Inve", b"U   ", b"nted CP"[:4])
-            )
+            return self.top, *words(b"Inve CPUnted")
         if leaf == 0x80000000:
             return self.extended_top, 0, 0, 0
         if leaf == 0x40000000:
             assert self.hypervisor, "no hypervisor"
-            return 0, *(
-                int.from_bytes(self.hypervisor[i : i + 4], "little") for i in (0, 4, 8)
-            )
+            return 0, *words(self.hypervisor.ljust(12, b"\0"))
         assert leaf <= (self.top if leaf < 0x80000000 else self.extended_top), hex(leaf)
         if 0x80000002 <= leaf <= 0x80000004:
-            text = b"  Invented\tCPU \x01\xff at 3 GHz".ljust(48, b"\0")
-            part = text[16 * (leaf - 0x80000002) :][:16]
-            return tuple(
-                int.from_bytes(part[i : i + 4], "little") for i in (0, 4, 8, 12)
-            )
+            brand = b"  Invented\tCPU,  \xff model at 3 GHz".ljust(48, b"\0")
+            return tuple(words(brand)[4 * (leaf - 0x80000002) :][:4])
         if leaf == 7:
             assert subleaf == 0, "eax of leaf 7 says that there is one subleaf"
+        registers = [0, 0, 0, 0]
         for name in self.features:
             where, register, bit = V4[name]
-            if where == leaf:
-                registers[register] |= 1 << bit
+            registers[register] |= (where == leaf) << bit
         if leaf == 1 and self.hypervisor:
             registers[ECX] |= 1 << 31
         return tuple(registers)
@@ -142,7 +137,6 @@ def test_lists_of_levels_agree():
     assert sorted(p.parent.name for p in source.glob("*/vec.h")) == sorted(names)
     assert sorted(p.parent.name for p in source.glob("*/__init__.py")) == sorted(names)
     readme = (REPOSITORY / "README.md").read_text("utf-8")
-    assert re.findall(r"^\| `(\w+)` \|.*march|^\| `(scalar)` \|", readme, re.MULTILINE)
     rows = re.search(r"\| level .*\n\|[-|]*\n((?:\|.*\n)+)", readme)[1].splitlines()
     assert [re.match(r"\| `(\w+)`", row)[1] for row in rows] == names
     for row, level in zip(rows, _levels.LEVELS, strict=True):
@@ -250,12 +244,13 @@ def test_features_need_cpu_and_system():
 
 
 def test_names_are_fit_to_print():
-    cpu = Machine(hypervisor=b"KVMKVMKVM\0\0\0").read()
-    assert cpu.vendor == "Invented CPU" or cpu.vendor.startswith("Inve")
-    assert cpu.brand == "Invented?CPU ?? at 3 GHz" or cpu.brand.isprintable()
+    cpu = Machine(hypervisor=b"KVMKVMKVM").read()
+    assert cpu.vendor == "Invented CPU"
+    assert cpu.brand == "Invented?CPU, ? model at 3 GHz"
     assert cpu.hypervisor == "KVMKVMKVM"
-    assert str(cpu).endswith("under KVMKVMKVM")
-    assert Machine().read().hypervisor == ""
+    assert str(cpu) == f"{cpu.brand}, under KVMKVMKVM"
+    assert str(Machine().read()) == cpu.brand
+    assert str(Machine(extended_top=0).read()) == cpu.vendor
 
 
 def test_other_architectures_are_scalar():
@@ -339,24 +334,23 @@ def test_unknown_names_are_refused(value):
     assert "not one of avx512, avx2, scalar\n" in text
     assert "unset QOPS_FORCE_ISA" in text
     assert text.isascii()
-    assert re.sub(r"\n", "", text).isprintable()
+    assert text.replace("\n", "").isprintable()
     assert len(text) < 700
     if len(value) > 40:
         assert f"({len(value)} characters)" in text
 
 
 def test_refusal_says_all():
-    machine = Machine(V3, xcr0=7, hypervisor=b"KVMKVMKVM\0\0\0")
+    machine = Machine(V3, xcr0=7, hypervisor=b"KVMKVMKVM")
     with pytest.raises(RuntimeError) as caught:
         machine.choose("avx512")
     fact, cpu, available, remedy = str(caught.value).split("\n")
     assert fact == (
         "QOPS_FORCE_ISA is 'avx512', which can't be used: the CPU lacks AVX512F, "
-        "AVX512DQ, AVX512CD, AVX512BW, AVX512VL; the operating system does not save ZMM "
-        "registers (XCR0 is 0x7, without 0xe0)"
+        "AVX512DQ, AVX512CD, AVX512BW, AVX512VL; the operating system does not save "
+        "ZMM registers (XCR0 is 0x7, without 0xe0)"
     )
-    assert cpu.startswith("  CPU: Invented")
-    assert cpu.endswith("under KVMKVMKVM")
+    assert cpu == "  CPU: Invented?CPU, ? model at 3 GHz, under KVMKVMKVM"
     assert available == "  available: avx2, scalar"
     assert remedy == (
         "  what to do: unset QOPS_FORCE_ISA, or set it to one of avx2, scalar; or, if "
@@ -436,8 +430,8 @@ def test_runtime_says_who_asked(capsys):
 def test_features_are_those_that_the_kernel_sees():
     text = Path("/proc/cpuinfo").read_text()
     flags = re.search(r"^flags\s*: (.*)", text, re.MULTILINE)
-    if flags is None or "qemu" in os.environ.get("_", ""):
-        pytest.skip("no flags in /proc/cpuinfo")
+    if flags is None:
+        pytest.skip("/proc/cpuinfo has no flags")
     words = {"SSE3": "pni", "LZCNT": "abm", "LAHF": "lahf_lm"}
     for name, has in qops.__cpu_features__.items():
         word = words.get(name, name.lower().replace(".", "_"))
@@ -600,7 +594,7 @@ def test_refused_at_first_and_second_import():
         """
         import importlib, os, sys
         texts = set()
-        for name in ("qops", "qops", "qops._core", "qops.params", "qops._loader"):
+        for name in ("qops", "qops", "qops._core", "qops.params"):
             try:
                 importlib.import_module(name)
             except RuntimeError as error:
@@ -671,10 +665,10 @@ def test_library_is_missing(copy):
     )
 
 
-def test_library_is_cut_short(copy):
+def test_library_is_something_else(copy):
     best = qops.available_isas()[0]
     path = library(copy, best)
-    path.write_bytes(path.read_bytes()[:1000])
+    path.write_bytes(bytes(10_000))
     done = python("import qops", copy)
     assert done.returncode == 1
     assert f"ImportError: qops can't load its {best} library from" in done.stderr
@@ -712,11 +706,10 @@ def test_build_that_lacks_a_level(copy):
     build["levels"]["built"] = [v for v in build["levels"]["built"] if v != "avx512"]
     build["flags"].pop("avx512", None)
     manifest.write_text(json.dumps(build))
-    said = output(
-        "import qops; qops.show_config(); print(*qops.available_isas())", copy
-    )
-    assert "avx512" not in said[-len(qops.available_isas()) + 1 :]
-    assert f"avx512   left out: {why}" in " ".join(said).replace("avx512 ", "avx512   ")
+    said = output("import qops; print(*qops.available_isas())", copy)
+    assert said == [level for level in qops.available_isas() if level != "avx512"]
+    shown = python("import qops; qops.show_config()", copy).stdout
+    assert f"  avx512   left out: {why}\n" in shown
     done = python("import qops", copy, QOPS_FORCE_ISA="avx512")
     assert done.returncode == 1
     assert f"can't be used: this build lacks it: {why}" in done.stderr

@@ -1,0 +1,154 @@
+"""What each result must be: plain NumPy, from the definitions and not from the code.
+
+Arrays broadcast; scales and zero points may be arrays. No oracle has a tolerance.
+"""
+
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+
+DTYPES = {
+    "u8": np.uint8,
+    "i8": np.int8,
+    "u16": np.uint16,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "f64": np.float64,
+}
+CODES = [np.uint8, np.int8, np.uint16, np.int16, np.int32]
+FLOATS = [np.float32, np.float16, ml_dtypes.bfloat16, np.float64]
+
+
+def limits(dtype):
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def quantize(x, scale, zero, dtype):
+    """clip(rint(x / s), qmin - z, qmax - z) + z, in float32 or float64."""
+    x = np.asarray(x)
+    double = x.dtype == np.float64
+    work = np.float64 if double or dtype == np.int32 else np.float32
+    lo, hi = limits(dtype)
+    zero = np.asarray(zero, np.int64)
+    with np.errstate(all="ignore"):
+        s = np.asarray(scale, np.float64)
+        s = (s if double else s.astype(np.float32)).astype(work)
+        t = np.rint(x.astype(work) / s).astype(np.float64)
+        q = np.clip(t, lo - zero, hi - zero) + zero
+        q = np.where(np.isnan(x.astype(work)), zero, q)
+    return q.astype(np.int64).astype(dtype)
+
+
+def dequantize(q, scale, zero, dtype=np.float32):
+    """(q - z) * s."""
+    q, zero = np.asarray(q), np.asarray(zero, np.int64)
+    s = np.asarray(scale, np.float64)
+    with np.errstate(all="ignore"):
+        if dtype == np.float64:
+            return (q.astype(np.float64) - zero.astype(np.float64)) * s
+        s = s.astype(np.float32)
+        if q.dtype == np.int32:
+            exact = (q.astype(np.int64) - zero).astype(np.float64)
+            return (exact * s.astype(np.float64)).astype(np.float32)
+        return (q.astype(np.float32) - zero.astype(np.float32)) * s
+
+
+def requantize(q, scale, zero, out_scale, out_zero, dtype):
+    return quantize(dequantize(q, scale, zero), out_scale, out_zero, dtype)
+
+
+def _binary(ufunc):
+    def oracle(a, a_scale, a_zero, b, b_scale, b_zero, scale, zero, dtype, relu=False):
+        with np.errstate(all="ignore"):
+            v = ufunc(dequantize(a, a_scale, a_zero), dequantize(b, b_scale, b_zero))
+            if relu:
+                v = np.maximum(v, np.float32(0))
+        return quantize(v, scale, zero, dtype)
+
+    return oracle
+
+
+qadd = _binary(np.add)
+qmul = _binary(np.multiply)
+
+
+def hsum(q, axis=None, keepdims=False):
+    return _sum(np.asarray(q).astype(object), axis, keepdims)
+
+
+def hsum_sq(q, axis=None, keepdims=False):
+    return _sum(np.asarray(q).astype(object) ** 2, axis, keepdims)
+
+
+def _sum(q, axis, keepdims):
+    """Sum Python integers, which have no end."""
+    return np.sum(np.asarray(q, object), axis=axis, keepdims=keepdims, initial=0)
+
+
+# add_codes and add_squares are hsum and hsum_sq along outer axes.
+ORACLES = {
+    "quantize": quantize,
+    "dequantize": dequantize,
+    "qadd": qadd,
+    "qmul": qmul,
+    "hsum": hsum,
+    "hsum_sq": hsum_sq,
+    "add_codes": hsum,
+    "add_squares": hsum_sq,
+}
+
+
+# The oracles' own oracle: rational numbers, rounded to nearest even by hand.
+
+
+def round_to_even(v):
+    """Round a rational number to an integer, ties to even."""
+    low = v.numerator // v.denominator
+    rest = v - low
+    return low + (rest > Fraction(1, 2) or (rest == Fraction(1, 2) and low % 2))
+
+
+def round_to_float32(v):
+    """Round a rational number to the nearest float32 in the normal range."""
+    if v == 0:
+        return v
+    exponent = 0
+    while abs(v) >= Fraction(2) ** (exponent + 1):
+        exponent += 1
+    while abs(v) < Fraction(2) ** exponent:
+        exponent -= 1
+    ulp = Fraction(2) ** (exponent - 23)
+    return round_to_even(v / ulp) * ulp
+
+
+def rational_quantize(x, scale, zero, dtype):
+    lo, hi = limits(dtype)
+    t = round_to_even(round_to_float32(Fraction(float(x)) / Fraction(float(scale))))
+    return min(max(t, lo - zero), hi - zero) + zero
+
+
+# Comparing
+
+
+def same(result, expected):
+    """Assert equality of every bit, the dtype and the shape."""
+    result, expected = np.asarray(result), np.asarray(expected)
+    assert result.dtype == expected.dtype
+    assert result.shape == expected.shape
+    if result.tobytes() != expected.tobytes():
+        bits = f"V{result.dtype.itemsize}"
+        wrong = np.argwhere(
+            np.ascontiguousarray(result).view(bits)
+            != np.ascontiguousarray(expected).view(bits)
+        )
+        i = tuple(wrong[0])
+        raise AssertionError(
+            f"{len(wrong)} of {result.size} differ, first at {[int(k) for k in i]}: "
+            f"{result[i]!r}, not {expected[i]!r}"
+        )
