@@ -220,10 +220,11 @@ class BuildExt(build_ext):
         """Decide what to build, build it, and write the manifest."""
         toolchain = Toolchain(self.compiler)
         x86_64 = toolchain.architecture == "x86-64"
+        debug = self.debug or "-g" in os.environ.get("CFLAGS", "").split()
         common = {
             "compile": [
                 *COMPILE_ARGS,
-                *([] if self.debug else ["-g0"]),
+                *([] if debug else ["-g0"]),
                 *(BASELINE if x86_64 else ()),
             ],
             "link": [*LINK_ARGS, *toolchain.known(LINKER_ARGS)],

@@ -72,7 +72,8 @@ cdef extern from "pairs.h" nogil:
     size_t PAIRS_BYTES(size_t)
     qops_pairs pairs_in(void *, size_t)
     bint pairs_fill(
-        qops_pairs, size_t, const double *, size_t, const int64_t *, size_t, bint)
+        qops_pairs, size_t, const double *, bint, const int64_t *, bint, bint)
+    bint zeros_within(const int64_t *, size_t, int32_t, int32_t)
     void pairs_range(qops_pairs, size_t, float *, float *)
     qops_pairs pairs_from(qops_pairs, Py_ssize_t)
     bint pairs_ordinary(float, float)
@@ -143,7 +144,7 @@ cdef enum:
     NOGIL_ELEMENTS = 4096
 
 
-# ---------------------------------------------------------------- kernels and levels
+# ------------------------------------------------------------ kernels and levels
 
 cdef tuple _DTYPE_WORDS = (
     "u8", "i8", "u16", "i16", "i32", "i64", "f16", "bf16", "f32", "f64")
@@ -259,7 +260,7 @@ cdef _Op _add_codes = _Op("add_codes")
 cdef _Op _add_squares = _Op("add_squares")
 
 
-# ---------------------------------------------------------------- dtypes and arrays
+# ------------------------------------------------------------ dtypes and arrays
 
 cdef tuple _CODES = (u8, i8, u16, i16, i32)
 cdef tuple _FLOATS = (f16, bf16, f32, f64)
@@ -312,7 +313,7 @@ cdef object _as_array(str op, str name, object x):
         return <cnp.ndarray>x
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(
-            f"{op}: {name} is a masked array, not a plain one; fill it or take its data")
+            f"{op}: {name} is a masked array, not a plain one; fill it or take .data")
     try:
         return np.asarray(x)
     except (TypeError, ValueError) as error:
@@ -348,7 +349,7 @@ cdef int _code_dtype(str op, str name, object x) except -1:
 cdef int _result_dtype(
     str op, object dtype, object out, int default, tuple allowed
 ) except -1:
-    """Return the dtype that `dtype` and `out` ask for, or else the default (-1: none)."""
+    """Return the dtype that `dtype` and `out` ask for, else the default (-1: none)."""
     cdef int code = default
     if out is not None and not isinstance(out, cnp.ndarray):
         raise TypeError(f"{op}: out is {type(out).__name__}, not an array")
@@ -394,7 +395,7 @@ cdef object _axis_of(str op, object axis, int ndim):
     return i % ndim
 
 
-# ---------------------------------------------------------------- scales and zero points
+# ------------------------------------------------------------ scales and zero points
 
 cdef object _floating = np.floating
 cdef object _integer = np.integer
@@ -471,6 +472,12 @@ cdef object _zeros(str op, str name, object zero, int code):
         whole = np.asarray(True)
     else:
         zero = _as_array(op, name, zero)
+        if zero.dtype.kind == "i":  # the usual case, without a detour
+            whole = zero.astype(np.int64, order="C")
+            if zeros_within(
+                <int64_t *>cnp.PyArray_DATA(whole), whole.size, least, most
+            ):
+                return whole
         if _dtype_of(zero.dtype) < 0 and zero.dtype.kind not in _number_kinds:
             raise TypeError(f"{op}: {name} is {zero.dtype}, not integers")
         whole = np.asarray(zero == np.rint(zero)) & np.isfinite(zero)
@@ -525,9 +532,7 @@ cdef _Pairs _pairs(
 ):
     """Check and prepare the pairs of an operand; code is the dtype of its codes."""
     cdef _Pairs p = _Pairs()
-    cdef double[::1] s
-    cdef int64_t[::1] z
-    cdef Py_ssize_t n
+    cdef size_t n
     if _one_pair(&p.one, scale, zero, <qops_dtype>code, rounded):
         p.pairs, p.strides = pairs_of_one(&p.one), (0,) * len(shape)
         p.smallest = p.largest = p.one.scale
@@ -545,14 +550,14 @@ cdef _Pairs _pairs(
     else:
         p.strides = (0,) * len(shape)
         p.blocked = False
-    s, z = scales.reshape(-1), zeros.reshape(-1)
-    n = max(s.shape[0], z.shape[0]) if s.shape[0] and z.shape[0] else 0
-    p.memory = PyMem_RawMalloc(PAIRS_BYTES(max(n, 1)))
+    n = scales.size if scales.ndim else zeros.size
+    p.memory = PyMem_RawMalloc(PAIRS_BYTES(n if n else 1))
     if p.memory is NULL:
         raise MemoryError
     p.pairs = pairs_in(p.memory, n)
-    if n and not pairs_fill(
-        p.pairs, n, &s[0], scales.ndim != 0, &z[0], zeros.ndim != 0, rounded
+    if not pairs_fill(
+        p.pairs, n, <double *>cnp.PyArray_DATA(scales), scales.ndim != 0,
+        <int64_t *>cnp.PyArray_DATA(zeros), zeros.ndim != 0, rounded
     ):
         _refuse_scale(op, s_name, scales, rounded)
     pairs_range(p.pairs, n, &p.smallest, &p.largest)
@@ -588,7 +593,7 @@ cdef object _block(str op, object block_size, object axis):
     return block
 
 
-# ---------------------------------------------------------------- elementwise operations
+# ------------------------------------------------------------ elementwise operations
 
 cdef run_buffers *_new_buffers() except NULL:
     cdef run_buffers *buffers = <run_buffers *>PyMem_RawMalloc(sizeof(run_buffers))
@@ -680,7 +685,7 @@ cdef class _Call:
 
 
 cdef object _apart(object x, object out):
-    """Return x, or a copy of it where writing to out could change it before its time."""
+    """Return x, or a copy where writing to out could change it before its time."""
     if not np.may_share_memory(x, out):
         return x
     if (
@@ -725,7 +730,7 @@ cdef dict _known_dtypes = {
 
 
 cdef object _plain_out(object out, object dtype, int default, cnp.ndarray x):
-    """Return out, or a new array like x, if a kernel can write it as it stands; or None."""
+    """Return out, or a new array like x, if a kernel can write it as it is; or None."""
     cdef int code = default
     if out is not None:
         return out if (
@@ -786,7 +791,8 @@ def quantize(x, scale, zero_point=0, *, dtype=None, axis=None, block_size=None,
     zero_point : int or array_like, optional
         The code of real zero; a number or of the shape of `scale`.
     dtype : dtype, optional
-        Of the codes: uint8, int8, uint16, int16 or int32. Required unless `out` is given.
+        Of the codes: uint8, int8, uint16, int16 or int32. Required unless `out` is
+        given.
     axis : int, optional
         The axis of the channels, or that blocks lie along.
     block_size : int, optional
@@ -1181,7 +1187,7 @@ def qmul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_point, 
                    zero_point, dtype, axis, block_size, relu, out)
 
 
-# ---------------------------------------------------------------- reductions
+# ------------------------------------------------------------ reductions
 
 cdef object _int_of(const qops_total *t):
     return (<object>t.high << 64) | t.low
@@ -1272,7 +1278,8 @@ cdef object _columns(
         shape[k], strides[k], y_strides[k] = kept_dims[k]
     memset(&c, 0, sizeof(c))
     _set_array(&array, x)
-    c.add, c.x, c.stride, c.n_reduced = add, &array, strides[n_kept - 1], len(reduced_dims)
+    c.add, c.x = add, &array
+    c.stride, c.n_reduced = strides[n_kept - 1], len(reduced_dims)
     for k in range(c.n_reduced):
         c.shape[k], c.strides[k], _ = reduced_dims[k]
     buffers = _new_buffers()
@@ -1290,7 +1297,8 @@ cdef Py_ssize_t _smallest_stride(cnp.ndarray x, list axes):
 cdef list _reduced_axes(str op, object axis, int ndim):
     if axis is None:
         return list(range(ndim))
-    axes = [_axis_of(op, i, ndim) for i in (axis if isinstance(axis, tuple) else (axis,))]
+    given = axis if isinstance(axis, tuple) else (axis,)
+    axes = [_axis_of(op, i, ndim) for i in given]
     if len(set(axes)) != len(axes):
         raise ValueError(f"{op}: axis is {axis}, which has an axis twice")
     return axes

@@ -77,10 +77,8 @@ class Cpu:
 
     def has_bit(self, feature: Feature) -> bool:
         """Tell whether CPUID shows a feature."""
-        register = _REGISTERS.index(feature.register)
-        return bool(
-            self._leaf(feature.leaf, feature.subleaf)[register] >> feature.bit & 1
-        )
+        registers = self._leaf(feature.leaf, feature.subleaf)
+        return bool(registers[_REGISTERS.index(feature.register)] >> feature.bit & 1)
 
     def saves(self, state: int) -> bool:
         """Tell whether the operating system saves this register state."""
@@ -145,7 +143,7 @@ def missing(level: Level, cpu: Cpu) -> list[str]:
     list of str
         Nothing if the machine runs the level.
     """
-    if level.architecture and not cpu.vendor:
+    if level.architecture and (1, 0) not in cpu.leaves:
         return [f"the CPU is not {level.architecture}"]
     features = {name: FEATURES[name] for name in level.features}
     lacking = [name for name, feature in features.items() if not cpu.has_bit(feature)]
@@ -230,9 +228,7 @@ def _granted(asked: str, by: str, choice: Choice, cpu: Cpu) -> str:
         if not missing(_BY_NAME[level], cpu):
             remedy += "; or build qops with a compiler that knows the level"
         elif cpu.hypervisor:
-            remedy += (
-                "; or, if the host has it, give the virtual machine its CPU type (host)"
-            )
+            remedy += "; or, if the host has it, give the virtual machine CPU type host"
     raise RuntimeError(
         f"{fact}\n  CPU: {cpu}\n  available: {available}\n  what to do: {remedy}"
     )

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).with_name("exact_quotient.c")
-FLAGS = "-O3 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math".split()
+FLAGS = [
+    "-O3",
+    "-march=native",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+]
 
 
 @pytest.fixture(scope="module")

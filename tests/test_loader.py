@@ -354,7 +354,7 @@ def test_refusal_says_all():
     assert available == "  available: avx2, scalar"
     assert remedy == (
         "  what to do: unset QOPS_FORCE_ISA, or set it to one of avx2, scalar; or, if "
-        "the host has it, give the virtual machine its CPU type (host)"
+        "the host has it, give the virtual machine CPU type host"
     )
 
 
@@ -450,6 +450,24 @@ def test_kernels_of_the_level_in_use():
                 assert having == [v for v in available if v in having]
                 lower = available[available.index(level) :]
                 assert kernel["isa"] == next(v for v in lower if v in having)
+
+
+def test_kernel_that_a_level_lacks_comes_from_the_next_one_down(monkeypatch):
+    best, *others = qops.available_isas()
+    if not others:
+        pytest.skip("only one level runs here")
+    lacking, load, chains = "hsum_u8_i64", _loader._load, []
+    monkeypatch.setattr(
+        _loader,
+        "_load",
+        lambda level: load(level) - ({lacking} if level == best else set()),
+    )
+    monkeypatch.setattr(qops._core, "select", chains.append)
+    with qops.use_isa(best):
+        info = qops.kernel_info()
+    assert chains[0] == (best, others[0])
+    assert info[lacking] == {"isa": others[0], "available": others}
+    assert info["hsum_i8_i64"]["available"] == [best, *others]
 
 
 def test_use_isa_nested():

@@ -290,10 +290,9 @@ def test_list_is_read_whole(build):
 @pytest.fixture
 def toolchain(build):
     """The compiler of the build, or skip."""
-    sysconfig = pytest.importorskip("setuptools._distutils.sysconfig")
-    ccompiler = pytest.importorskip("setuptools._distutils.ccompiler")
-    compiler = ccompiler.new_compiler()
-    sysconfig.customize_compiler(compiler)
+    tools = pytest.importorskip("setuptools.command.build_ext")
+    compiler = tools.new_compiler()
+    tools.customize_compiler(compiler)
     if shutil.which(compiler.compiler_so[0]) is None:
         pytest.skip(f"{compiler.compiler_so[0]} is not installed")
     return build.Toolchain(compiler)

@@ -21,4 +21,3 @@ static void add_codes_i16_i64(const void *x, int64_t *y, size_t n) {
 static void add_codes_i32_i64(const void *x, int64_t *y, size_t n) {
     accumulate_loop(x, y, n, i32, false);
 }
-

@@ -17,4 +17,3 @@ static void add_squares_u16_i64(const void *x, int64_t *y, size_t n) {
 static void add_squares_i16_i64(const void *x, int64_t *y, size_t n) {
     accumulate_loop(x, y, n, i16, true);
 }
-

@@ -33,24 +33,42 @@ static INLINE void dequantize_step(dequantizer k, const void *x, void *y, size_t
 }
 
 static INLINE void dequantize_loop(const void *x, void *y, size_t n, const qops_params *p,
-                                   qops_dtype in, qops_dtype out, bool per_element) {
-    const qops_pairs pairs = p->a;
-    const float scale = *pairs.scale;
-    const double scale64 = *pairs.scale64;
-    const int32_t zero = *pairs.zero;
+                                   qops_dtype in, qops_dtype out) {
+    const float scale = *p->a.scale;
+    const double scale64 = *p->a.scale64;
+    const int32_t zero = *p->a.zero;
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        dequantize_step(per_element ? dequantizer_load(pairs, i, LANES) : dequantizer_set(scale, scale64, zero), x, y, i, LANES, in,
-                        out);
-    if (i < n)
-        dequantize_step(per_element ? dequantizer_load(pairs, i, n - i) : dequantizer_set(scale, scale64, zero), x, y, i, n - i, in,
-                        out);
+        dequantize_step(dequantizer_set(scale, scale64, zero), x, y, i, LANES, in, out);
+    if (i < n) dequantize_step(dequantizer_set(scale, scale64, zero), x, y, i, n - i, in, out);
+}
+
+static INLINE void dequantize_rows_step(dequantizer k, const void *x, void *y, size_t i,
+                                        size_t period, size_t rows, size_t m, qops_dtype in,
+                                        qops_dtype out) {
+    for (size_t row = 0; row < rows; row++) dequantize_step(k, x, y, i + row * period, m, in, out);
+}
+
+static INLINE void dequantize_rows(const void *x, void *y, size_t n, const qops_params *p,
+                                   qops_dtype in, qops_dtype out) {
+    const qops_pairs pairs = p->a;
+    const size_t period = p->period;
+    for (size_t start = 0, rows; start < n; start += rows * period) {
+        rows = min_size(ROWS, (n - start) / period);
+        size_t i = 0;
+        for (; i + LANES <= period; i += LANES)
+            dequantize_rows_step(dequantizer_load(pairs, i, LANES), x, y, start + i, period, rows,
+                                 LANES, in, out);
+        if (i < period)
+            dequantize_rows_step(dequantizer_load(pairs, i, period - i), x, y, start + i, period,
+                                 rows, period - i, in, out);
+    }
 }
 
 static INLINE void dequantize(const void *x, void *y, size_t n, const qops_params *p, qops_dtype in,
                               qops_dtype out) {
-    if (p->per_element) dequantize_loop(x, y, n, p, in, out, true);
-    else dequantize_loop(x, y, n, p, in, out, false);
+    if (p->per_element) dequantize_rows(x, y, n, p, in, out);
+    else dequantize_loop(x, y, n, p, in, out);
 }
 
 static void dequantize_u8_f32(const void *x, void *y, size_t n, const qops_params *p) {
@@ -92,4 +110,3 @@ static void dequantize_i32_f32(const void *x, void *y, size_t n, const qops_para
 static void dequantize_i32_f64(const void *x, void *y, size_t n, const qops_params *p) {
     dequantize(x, y, n, p, i32, f64);
 }
-

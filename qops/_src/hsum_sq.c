@@ -5,8 +5,8 @@
 /* How many steps keep a 32-bit lane, read as unsigned, from overflowing. */
 #define MOST_SQUARES(most) (UINT32_MAX / (SQUARES_PER_LANE * (uint32_t)(most) * (most)))
 static const size_t steps_u8 = MOST_SQUARES(UINT8_MAX), steps_i8 = MOST_SQUARES(-INT8_MIN);
-_Static_assert(SQUARES_PER_LANE != 2 || (MOST_SQUARES(UINT8_MAX) == 33025 &&
-                                         MOST_SQUARES(-INT8_MIN) == 131071),
+_Static_assert(SQUARES_PER_LANE != 2 ||
+                   (MOST_SQUARES(UINT8_MAX) == 33025 && MOST_SQUARES(-INT8_MIN) == 131071),
                "the table in numerics.md");
 
 static INLINE void hsum_sq_bytes(const void *x, size_t n, qops_total *total, qops_dtype in) {
@@ -15,8 +15,7 @@ static INLINE void hsum_sq_bytes(const void *x, size_t n, qops_total *total, qop
     while (i < n) {
         const size_t end = n - i > most ? i + most : n;
         vsquare_sums s = vsquare_sums_zero();
-        for (; i + LANES <= end; i += LANES)
-            s = vsquare_sums_add(in, s, x, i, LANES);
+        for (; i + LANES <= end; i += LANES) s = vsquare_sums_add(in, s, x, i, LANES);
         if (i < end) s = vsquare_sums_add(in, s, x, i, end - i);
         i = end;
         total_add(total, (int64_t)vsquare_sums_total(s));

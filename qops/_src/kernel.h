@@ -25,6 +25,10 @@
 #undef KERNEL
 #endif
 
+/* Rows that share a load of the pairs per element: loading those costs as much as all the rest
+ * (quantize f32 u8, 4096 channels, 512 bits: 6.1 G/s one row at a time, 10.5 four at a time). */
+#define ROWS 4
+
 static INLINE size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
 #endif

@@ -32,8 +32,7 @@ static PyModuleDef_Slot slots[] = {
     {0, NULL},
 };
 
-static PyModuleDef definition = {PyModuleDef_HEAD_INIT,
-                                 .m_name = "_lib",
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_lib",
                                  .m_doc = "The kernels of one instruction-set level.",
                                  .m_slots = slots};
 

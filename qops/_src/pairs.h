@@ -47,10 +47,9 @@ static inline qops_pairs pairs_in(void *memory, size_t n) {
                         .zero = (const int32_t *)(scale + 3 * step)};
 }
 
-/* Prepare n pairs into `to`, from arrays that advance by a step of 0 or 1; false if a scale is not
- * as prepare_pair wants it. Without a branch in the loop, so that compilers vectorize it. */
-static inline bool pairs_fill(qops_pairs to, size_t n, const double *scale, size_t scale_step,
-                              const int64_t *zero, size_t zero_step, bool rounded) {
+static inline __attribute__((always_inline)) bool
+pairs_fill_steps(qops_pairs to, size_t n, const double *scale, size_t scale_step,
+                 const int64_t *zero, size_t zero_step, bool rounded) {
     bool good = true;
     for (size_t i = 0; i < n; i++) {
         one_pair one;
@@ -64,6 +63,21 @@ static inline bool pairs_fill(qops_pairs to, size_t n, const double *scale, size
     return good;
 }
 
+/* Prepare n pairs into `to`, of n scales or one and n zero points or one; false if a scale is not
+ * as prepare_pair wants it. */
+static inline bool pairs_fill(qops_pairs to, size_t n, const double *scale, bool many_scales,
+                              const int64_t *zero, bool many_zeros, bool rounded) {
+    if (!many_zeros) return pairs_fill_steps(to, n, scale, 1, zero, 0, rounded);
+    if (!many_scales) return pairs_fill_steps(to, n, scale, 0, zero, 1, rounded);
+    return pairs_fill_steps(to, n, scale, 1, zero, 1, rounded);
+}
+
+static inline bool zeros_within(const int64_t *zero, size_t n, int32_t least, int32_t most) {
+    bool good = true;
+    for (size_t i = 0; i < n; i++) good &= zero[i] >= least && zero[i] <= most;
+    return good;
+}
+
 static inline void pairs_range(qops_pairs p, size_t n, float *smallest, float *largest) {
     *smallest = HUGE_VALF;
     *largest = 0.0f;
@@ -74,8 +88,8 @@ static inline void pairs_range(qops_pairs p, size_t n, float *smallest, float *l
 }
 
 static inline qops_pairs pairs_from(qops_pairs p, ptrdiff_t i) {
-    return (qops_pairs){p.scale + i, p.recip + i, p.recip_low + i, p.scale64 + i, p.zero + i,
-                        p.limit};
+    return (qops_pairs){p.scale + i,   p.recip + i, p.recip_low + i,
+                        p.scale64 + i, p.zero + i,  p.limit};
 }
 
 static inline bool pairs_ordinary(float smallest, float largest) {

@@ -12,8 +12,10 @@ typedef struct {
     size_t a_size, b_size, y_size; /* of an element, in bytes */
 } program;
 
-static inline qops_params params_from(const qops_params *p, size_t i) {
+/* The parameters of m elements from the one on that has pair i */
+static inline qops_params params_from(const qops_params *p, size_t i, size_t m) {
     qops_params q = *p;
+    q.period = m;
     if (!p->per_element) return q;
     qops_pairs *const sets[] = {&q.a, &q.b, &q.y};
     for (int k = 0; k < 3; k++)
@@ -23,14 +25,16 @@ static inline qops_params params_from(const qops_params *p, size_t i) {
 
 /* quantize(dequantize(a)), or quantize(dequantize(a) o dequantize(b)), a buffer at a time. Not
  * inlined: its buffers on the stack would be paid for by the short programs too. */
-static __attribute__((noinline)) void run_composed(const program *k, void *const *x, size_t n, const qops_params *p) {
+static __attribute__((noinline)) void run_composed(const program *k, void *const *x, size_t n,
+                                                   const qops_params *p) {
     float a[RUN_CHUNK], b[RUN_CHUNK];
     const bool two = k->binary != NULL;
     const char *xa = x[0], *xb = x[1];
     char *y = x[two ? 2 : 1];
     for (size_t i = 0, m; i < n; i += m) {
-        m = least(RUN_CHUNK, n - i);
-        const qops_params q = params_from(p, i);
+        const size_t pair = p->per_element ? i % p->period : 0;
+        m = least(RUN_CHUNK, p->per_element ? p->period - pair : n - i);
+        const qops_params q = params_from(p, pair, m);
         k->dequantize_a(xa + i * k->a_size, a, m, &q);
         if (two) {
             qops_params of_b = q; /* the dequantize kernels take their pairs from a */

@@ -28,7 +28,8 @@ typedef struct {
 
 typedef struct {
     qops_pairs a, b, y; /* of the first operand, the second, and the result */
-    bool per_element;
+    bool per_element;   /* element i has pair i % period; n is a multiple of it */
+    size_t period;
     bool divide; /* a scale is so small or large that the exact quotient needs a division */
     bool relu;
 } qops_params;
@@ -55,7 +56,8 @@ typedef struct {
 } qops_kernel;
 
 #define KERNEL(family, op, in, out) +1
-enum { QOPS_N_KERNELS = 0
+enum {
+    QOPS_N_KERNELS = 0
 #include "kernels.def"
 };
 #undef KERNEL
@@ -85,7 +87,9 @@ typedef enum { TWO_STEPS, THREE_STEPS, DIVISION } quotient_how;
 #define LARGEST_QUOTIENT 0x1p30f
 
 /* a quotient that saturates, whatever the zero point */
-static inline float quotient_max(qops_dtype out) { return out == u8 || out == i8 ? 512.0f : 70000.0f; }
+static inline float quotient_max(qops_dtype out) {
+    return out == u8 || out == i8 ? 512.0f : 70000.0f;
+}
 
 static inline int32_t code_min(qops_dtype d) {
     return d == i8 ? INT8_MIN : d == i16 ? INT16_MIN : d == i32 ? INT32_MIN : 0;

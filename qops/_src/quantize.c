@@ -5,37 +5,28 @@
  * saturate to their own side. */
 #include "quantizer.h"
 
-static INLINE void quantize_step(quantizer k, const void *x, void *y, size_t i, size_t m,
-                                 qops_dtype in, qops_dtype out, quotient_how how) {
-    const vf32 v = vf32_zero_nan(vf32_load_as(in, x, i, m));
-    const vi32 t = vi32_round_quotient(how, v, k.quotient);
-    vcodes_store(out, y, i, vcodes_from_sum(out, t, k.zero), m);
-}
-
-static INLINE void quantize_loop(const void *x, void *y, size_t n, const qops_params *p,
-                                 qops_dtype in, qops_dtype out, quotient_how how,
-                                 bool per_element) {
-    const qops_pairs pairs = p->y;
-    const one_quantizer k = one_quantizer_load(pairs);
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        quantize_step(per_element ? quantizer_load(pairs, i, LANES) : quantizer_set(k), x, y, i, LANES, in, out,
-                      how);
-    if (i < n)
-        quantize_step(per_element ? quantizer_load(pairs, i, n - i) : quantizer_set(k), x, y, i, n - i, in, out,
-                      how);
-}
-
 typedef struct {
     vf64 scale, zero;
 } quantizer64;
 
-static INLINE quantizer64 quantizer64_set(double scale, double zero) {
-    return (quantizer64){vf64_set(scale), vf64_set(zero)};
+/* Of the two only one is used, and the other costs nothing: in_float64 is a constant. */
+typedef struct {
+    quantizer f32;
+    quantizer64 f64;
+} quantizers;
+
+static INLINE quantizers quantizers_load(qops_pairs p, size_t i, size_t m) {
+    return (quantizers){quantizer_load(p, i, m),
+                        {vf64_load(p.scale64 + i, m), vf64_from_i32(vi32_load(p.zero + i, m))}};
 }
 
-static INLINE quantizer64 quantizer64_load(qops_pairs p, size_t i, size_t m) {
-    return (quantizer64){vf64_load(p.scale64 + i, m), vf64_from_i32(vi32_load(p.zero + i, m))};
+static INLINE bool in_float64(qops_dtype in, qops_dtype out) { return in == f64 || out == i32; }
+
+static INLINE void quantize32_step(quantizer k, const void *x, void *y, size_t i, size_t m,
+                                   qops_dtype in, qops_dtype out, quotient_how how) {
+    const vf32 v = vf32_zero_nan(vf32_load_as(in, x, i, m));
+    const vi32 t = vi32_round_quotient(how, v, k.quotient);
+    vcodes_store(out, y, i, vcodes_from_sum(out, t, k.zero), m);
 }
 
 static INLINE void quantize64_step(quantizer64 k, const void *x, void *y, size_t i, size_t m,
@@ -51,31 +42,58 @@ static INLINE void quantize64_step(quantizer64 k, const void *x, void *y, size_t
     else vcodes_store(out, y, i, vcodes_from_sum(out, q, vi32_set(0)), m);
 }
 
-static INLINE void quantize64_loop(const void *x, void *y, size_t n, const qops_params *p,
-                                   qops_dtype in, qops_dtype out, bool per_element) {
-    const qops_pairs pairs = p->y;
-    const double scale = *pairs.scale64, zero = *pairs.zero;
+static INLINE void quantize_step(quantizers k, const void *x, void *y, size_t i, size_t m,
+                                 qops_dtype in, qops_dtype out, quotient_how how) {
+    if (in_float64(in, out)) quantize64_step(k.f64, x, y, i, m, in, out);
+    else quantize32_step(k.f32, x, y, i, m, in, out, how);
+}
+
+static INLINE void quantize_loop(const void *x, void *y, size_t n, const qops_params *p,
+                                 qops_dtype in, qops_dtype out, quotient_how how) {
+    const one_quantizer k = one_quantizer_load(p->y);
+    const double scale = *p->y.scale64, zero = *p->y.zero;
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        quantize64_step(per_element ? quantizer64_load(pairs, i, LANES) : quantizer64_set(scale, zero), x, y, i, LANES, in,
-                        out);
+        quantize_step((quantizers){quantizer_set(k), {vf64_set(scale), vf64_set(zero)}}, x, y, i,
+                      LANES, in, out, how);
     if (i < n)
-        quantize64_step(per_element ? quantizer64_load(pairs, i, n - i) : quantizer64_set(scale, zero), x, y, i, n - i, in,
-                        out);
+        quantize_step((quantizers){quantizer_set(k), {vf64_set(scale), vf64_set(zero)}}, x, y, i,
+                      n - i, in, out, how);
+}
+
+static INLINE void quantize_rows_step(quantizers k, const void *x, void *y, size_t i, size_t period,
+                                      size_t rows, size_t m, qops_dtype in, qops_dtype out,
+                                      quotient_how how) {
+    for (size_t row = 0; row < rows; row++)
+        quantize_step(k, x, y, i + row * period, m, in, out, how);
+}
+
+static INLINE void quantize_rows(const void *x, void *y, size_t n, const qops_params *p,
+                                 qops_dtype in, qops_dtype out, quotient_how how) {
+    const qops_pairs pairs = p->y;
+    const size_t period = p->period;
+    for (size_t start = 0, rows; start < n; start += rows * period) {
+        rows = min_size(ROWS, (n - start) / period);
+        size_t i = 0;
+        for (; i + LANES <= period; i += LANES)
+            quantize_rows_step(quantizers_load(pairs, i, LANES), x, y, start + i, period, rows,
+                               LANES, in, out, how);
+        if (i < period)
+            quantize_rows_step(quantizers_load(pairs, i, period - i), x, y, start + i, period, rows,
+                               period - i, in, out, how);
+    }
+}
+
+static INLINE void quantize_how(const void *x, void *y, size_t n, const qops_params *p,
+                                qops_dtype in, qops_dtype out, quotient_how how) {
+    if (p->per_element) quantize_rows(x, y, n, p, in, out, how);
+    else quantize_loop(x, y, n, p, in, out, how);
 }
 
 static INLINE void quantize(const void *x, void *y, size_t n, const qops_params *p, qops_dtype in,
                             qops_dtype out) {
-    if (in == f64 || out == i32) {
-        if (p->per_element) quantize64_loop(x, y, n, p, in, out, true);
-        else quantize64_loop(x, y, n, p, in, out, false);
-    } else if (p->divide) {
-        if (p->per_element) quantize_loop(x, y, n, p, in, out, DIVISION, true);
-        else quantize_loop(x, y, n, p, in, out, DIVISION, false);
-    } else {
-        if (p->per_element) quantize_loop(x, y, n, p, in, out, quotient_for(out), true);
-        else quantize_loop(x, y, n, p, in, out, quotient_for(out), false);
-    }
+    if (in_float64(in, out) || p->divide) quantize_how(x, y, n, p, in, out, DIVISION);
+    else quantize_how(x, y, n, p, in, out, quotient_for(out));
 }
 
 static void quantize_f32_u8(const void *x, void *y, size_t n, const qops_params *p) {
@@ -157,4 +175,3 @@ static void quantize_f64_i16(const void *x, void *y, size_t n, const qops_params
 static void quantize_f64_i32(const void *x, void *y, size_t n, const qops_params *p) {
     quantize(x, y, n, p, f64, i32);
 }
-

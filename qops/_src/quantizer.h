@@ -21,9 +21,9 @@ static INLINE one_quantizer one_quantizer_load(qops_pairs p) {
 }
 
 static INLINE quantizer quantizer_set(one_quantizer k) {
-    return (quantizer){{vf32_set(k.scale), vf32_set(k.recip), vf32_set(k.recip_low),
-                        vf32_set(k.limit)},
-                       vi32_set(k.zero)};
+    return (quantizer){
+        {vf32_set(k.scale), vf32_set(k.recip), vf32_set(k.recip_low), vf32_set(k.limit)},
+        vi32_set(k.zero)};
 }
 
 /* of the pairs i..i+m) */

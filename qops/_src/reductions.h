@@ -91,8 +91,8 @@ static inline void accumulate_columns(const columns *c, char *x, int64_t *acc, s
 
 /* Sums with kept dimensions, outermost first; the last one is that of the columns. */
 static inline void sums_of_columns(const columns *c, int n_kept, const size_t *shape,
-                                   const ptrdiff_t *strides, const ptrdiff_t *y_strides,
-                                   int64_t *y, run_buffers *buffers) {
+                                   const ptrdiff_t *strides, const ptrdiff_t *y_strides, int64_t *y,
+                                   run_buffers *buffers) {
     const int inner = n_kept - 1;
     int64_t *acc = (int64_t *)buffers->arrays[1];
     size_t index[RUN_DIMS] = {0};

@@ -46,13 +46,14 @@ struct runs {
     void *total;
 
     /* Set by plan_runs: dimensions innermost first */
-    int inner_dims;     /* a run goes over so many of them, over a part of the last */
-    size_t inner_size;  /* elements of all of these but the last */
-    size_t most_rows;   /* how much of the last a run takes at most */
-    bool per_element;   /* pairs vary within a run */
-    bool direct[3];     /* the array needs no buffer */
-    bool all_direct;    /* none does */
-    bool pairs_direct;  /* no set of pairs does */
+    int inner_dims;    /* a run goes over so many of them, over a part of the last */
+    size_t inner_size; /* elements of all of these but the last */
+    size_t most_rows;  /* how much of the last a run takes at most */
+    bool per_element;  /* pairs vary within a run */
+    bool periodic;     /* and are the same for the next rows, which follow in memory */
+    bool direct[3];    /* the array needs no buffer */
+    bool all_direct;   /* none does */
+    bool pairs_direct; /* no set of pairs does */
 };
 
 typedef struct {
@@ -162,6 +163,22 @@ static inline bool runs_array_direct(const runs *r, const run_array *a) {
            runs_steady(r, a->strides, (ptrdiff_t)a->size, r->inner_dims);
 }
 
+/* Can one call take all rows of the last inner dimension, with the pairs of most_rows of them? If
+ * the pairs of one dimension need no buffer, that is so of the next dimension too: take it in. */
+static inline bool runs_periodic(runs *r) {
+    if (!r->per_element || !r->all_direct) return false;
+    if (!r->pairs_direct) return !runs_pairs_vary(r, r->inner_dims - 1, r->inner_dims);
+    const int d = r->inner_dims;
+    if (d == r->ndim || runs_pairs_vary(r, d, d + 1)) return false;
+    for (int k = 0; k < r->n_arrays; k++)
+        if (!runs_steady(r, r->arrays[k].strides, (ptrdiff_t)r->arrays[k].size, d + 1))
+            return false;
+    r->inner_size *= r->shape[d - 1];
+    r->inner_dims++;
+    r->most_rows = 1;
+    return true;
+}
+
 static inline void plan_runs(runs *r) {
     runs_order_dims(r);
     size_t n = r->shape[0];
@@ -187,6 +204,7 @@ static inline void plan_runs(runs *r) {
             r->pairs_direct &= runs_steady(r, r->pairs[k].strides, 1, r->inner_dims);
     const size_t rows = r->shape[r->inner_dims - 1];
     r->most_rows = r->all_direct && r->pairs_direct ? rows : least(rows, RUN_CHUNK / r->inner_size);
+    r->periodic = runs_periodic(r);
 }
 
 /* Buffers */
@@ -211,7 +229,8 @@ static inline void copy_run(char *y, ptrdiff_t y_stride, const char *x, ptrdiff_
         return;
     }
     switch (size * 2 + swapped) {
-    case 2: case 3: copy_elements(y, y_stride, x, x_stride, n, 1, false); break;
+    case 2:
+    case 3: copy_elements(y, y_stride, x, x_stride, n, 1, false); break;
     case 4: copy_elements(y, y_stride, x, x_stride, n, 2, false); break;
     case 5: copy_elements(y, y_stride, x, x_stride, n, 2, true); break;
     case 8: copy_elements(y, y_stride, x, x_stride, n, 4, false); break;
@@ -266,7 +285,7 @@ typedef struct {
 } runs_position;
 
 static inline void runs_advance(const runs *r, runs_position *at, int dim, ptrdiff_t by) {
-    for (int k = 0; k < r->n_arrays; k++) 
+    for (int k = 0; k < r->n_arrays; k++)
         at->data[k] = (char *)at->data[k] + by * r->arrays[k].strides[dim];
     for (int k = 0; k < 3; k++) at->pair[k] += by * r->pairs[k].strides[dim];
 }
@@ -294,8 +313,8 @@ static inline void runs_set_pairs(const runs *r, const runs_position *at, qops_p
     }
 }
 
-static inline void do_run(const runs *r, const runs_position *at, size_t rows,
-                          const qops_params *p, run_buffers *buffers) {
+static inline void do_run(const runs *r, const runs_position *at, size_t rows, const qops_params *p,
+                          run_buffers *buffers) {
     if (r->all_direct) {
         r->fn(r, at->data, r->inner_size * rows, p);
         return;
@@ -325,9 +344,11 @@ static inline void do_runs(const runs *r, char *const *data, run_buffers *buffer
     held_pairs held = {{0}, {0}};
     size_t index[RUN_DIMS] = {0};
     for (;;) {
-        for (size_t row = 0; row < all_rows; row += r->most_rows) {
-            const size_t rows = least(r->most_rows, all_rows - row);
+        for (size_t row = 0, rows; row < all_rows; row += rows) {
+            rows = least(r->most_rows, all_rows - row);
             runs_set_pairs(r, &at, &p, &held, buffers, rows);
+            p.period = r->inner_size * rows;
+            if (r->periodic) rows *= (all_rows - row) / rows;
             do_run(r, &at, rows, &p, buffers);
             runs_advance(r, &at, r->inner_dims - 1, (ptrdiff_t)rows);
         }

@@ -125,9 +125,8 @@ static INLINE vf32 vf32_load_as(qops_dtype in, const void *x, size_t i, size_t m
     vf32 r;
     for (int k = 0; k < 4; k++) {
         const __m128i h = _mm_loadu_si128(from + k);
-        r.v[k] = in == f16
-                     ? _mm256_cvtph_ps(h)
-                     : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+        r.v[k] = in == f16 ? _mm256_cvtph_ps(h)
+                           : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
     }
     return r;
 }
@@ -241,7 +240,8 @@ static INLINE vf64 vf64_round(vf64 v) {
 static INLINE vi32 vi32_from_f64(vf64 v) {
     vi32 r;
     for (int k = 0; k < 4; k++)
-        r.v[k] = _mm256_set_m128i(_mm256_cvtpd_epi32(v.v[2 * k + 1]), _mm256_cvtpd_epi32(v.v[2 * k]));
+        r.v[k] = _mm256_set_m128i(_mm256_cvtpd_epi32(v.v[2 * k + 1]),
+                                  _mm256_cvtpd_epi32(v.v[2 * k]));
     return r;
 }
 
@@ -256,7 +256,8 @@ static INLINE vi32 vi32_round_quotient(quotient_how how, vf32 x, vquotient k) {
     for (int j = 0; j < 4; j++) {
         __m256 q;
         if (how == DIVISION) {
-            q = _mm256_min_ps(_mm256_div_ps(x.v[j], k.scale.v[j]), _mm256_set1_ps(LARGEST_QUOTIENT));
+            q = _mm256_min_ps(_mm256_div_ps(x.v[j], k.scale.v[j]),
+                              _mm256_set1_ps(LARGEST_QUOTIENT));
         } else {
             const __m256 h = k.recip.v[j], v = _mm256_min_ps(x.v[j], k.limit.v[j]);
             if (how == TWO_STEPS) {
@@ -286,8 +287,8 @@ static INLINE vcodes vcodes_from_sum(qops_dtype out, vi32 t, vi32 zero) {
             s[k] = _mm256_adds_epi16(_mm256_packs_epi32(t.v[2 * k], t.v[2 * k + 1]),
                                      _mm256_packs_epi32(zero.v[2 * k], zero.v[2 * k + 1]));
         /* dwords now: v0.low v1.low v2.low v3.low | v0.high v1.high v2.high v3.high */
-        const __m256i c =
-            out == u8 ? _mm256_packus_epi16(s[0], s[1]) : _mm256_packs_epi16(s[0], s[1]);
+        const __m256i c = out == u8 ? _mm256_packus_epi16(s[0], s[1])
+                                    : _mm256_packs_epi16(s[0], s[1]);
         r.v[0] = _mm256_permutevar8x32_epi32(c, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
         r.v[1] = r.v[0];
         return r;

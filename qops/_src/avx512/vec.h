@@ -30,7 +30,9 @@ typedef struct {
 typedef __m512i vbytes;
 
 /* The lanes below m: all of them, or those of part k of 16 or 8 lanes. */
-static INLINE __mmask64 lanes(size_t m) { return m == LANES ? ~(__mmask64)0 : _bzhi_u64(~0ull, (unsigned)m); }
+static INLINE __mmask64 lanes(size_t m) {
+    return m == LANES ? ~(__mmask64)0 : _bzhi_u64(~0ull, (unsigned)m);
+}
 static INLINE __mmask32 lanes32(size_t m, int k) { return (__mmask32)(lanes(m) >> (32 * k)); }
 static INLINE __mmask16 lanes16(size_t m, int k) { return (__mmask16)(lanes(m) >> (16 * k)); }
 static INLINE __mmask8 lanes8(size_t m, int k) { return (__mmask8)(lanes(m) >> (8 * k)); }
@@ -102,9 +104,8 @@ static INLINE vf32 vf32_load_as(qops_dtype in, const void *x, size_t i, size_t m
     vf32 r;
     for (int k = 0; k < 4; k++) {
         const __m256i h = _mm256_maskz_loadu_epi16(lanes16(m, k), from + 16 * k);
-        r.v[k] = in == f16
-                     ? _mm512_cvtph_ps(h)
-                     : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+        r.v[k] = in == f16 ? _mm512_cvtph_ps(h)
+                           : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
     }
     return r;
 }
@@ -239,7 +240,8 @@ static INLINE vi32 vi32_round_quotient(quotient_how how, vf32 x, vquotient k) {
     for (int j = 0; j < 4; j++) {
         __m512 q;
         if (how == DIVISION) {
-            q = _mm512_min_ps(_mm512_div_ps(x.v[j], k.scale.v[j]), _mm512_set1_ps(LARGEST_QUOTIENT));
+            q = _mm512_min_ps(_mm512_div_ps(x.v[j], k.scale.v[j]),
+                              _mm512_set1_ps(LARGEST_QUOTIENT));
         } else {
             const __m512 h = k.recip.v[j], v = _mm512_min_ps(x.v[j], k.limit.v[j]);
             if (how == TWO_STEPS) {
@@ -269,8 +271,8 @@ static INLINE vcodes vcodes_from_sum(qops_dtype out, vi32 t, vi32 zero) {
             s[k] = _mm512_adds_epi16(_mm512_packs_epi32(t.v[2 * k], t.v[2 * k + 1]),
                                      _mm512_packs_epi32(zero.v[2 * k], zero.v[2 * k + 1]));
         /* dwords now: v0.0 v1.0 v2.0 v3.0 | v0.1 v1.1 v2.1 v3.1 | ... */
-        const __m512i c =
-            out == u8 ? _mm512_packus_epi16(s[0], s[1]) : _mm512_packs_epi16(s[0], s[1]);
+        const __m512i c = out == u8 ? _mm512_packus_epi16(s[0], s[1])
+                                    : _mm512_packs_epi16(s[0], s[1]);
         r.v[0] = _mm512_permutexvar_epi32(
             _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), c);
         r.v[1] = r.v[0];
