@@ -1,14 +1,18 @@
 """Choose scales and zero points for real numbers."""
 
 import operator
+from typing import Any
 
 import numpy as np
 from numpy.exceptions import AxisError
+from numpy.typing import ArrayLike, DTypeLike
 
 from ._core import code_range, real_array
 
 
-def choose_qparams(x, dtype, *, axis=None, symmetric=False):
+def choose_qparams(
+    x: ArrayLike, dtype: DTypeLike, *, axis: int | None = None, symmetric: bool = False
+) -> tuple[Any, Any]:
     """Choose scale and zero point from the minimum and the maximum.
 
     With ``lo = min(x.min(), 0)`` and ``hi = max(x.max(), 0)``, so that zero is
@@ -89,7 +93,7 @@ def choose_qparams(x, dtype, *, axis=None, symmetric=False):
     return scale, zero.astype(dtype)
 
 
-def _axes_but(axis, ndim):
+def _axes_but(axis: int | None, ndim: int) -> tuple[int, ...] | None:
     """Return all axes but one, checked; None for all of them."""
     if axis is None:
         return None

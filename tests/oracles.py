@@ -227,4 +227,5 @@ def near_ties(scale, ties, dtype, units=3):
     dtype = np.dtype(dtype)
     middle = (ties.astype(dtype) + dtype.type(0.5)) * dtype.type(scale)
     bits = middle.view(f"i{dtype.itemsize}")
-    return (bits[:, None] + np.arange(-units, units + 1)).view(dtype).ravel()
+    around = np.arange(-units, units + 1, dtype=bits.dtype)
+    return (bits[:, None] + around).view(dtype).ravel()
