@@ -1,4 +1,4 @@
-"""Each test that asks for `level` runs once on every instruction-set level."""
+"""Levels: every test that asks for `level` runs once on each, or is skipped by name."""
 
 import os
 
@@ -11,35 +11,38 @@ NAMES = [level.name for level in LEVELS]
 FORCED = os.environ.get("QOPS_FORCE_ISA", "").strip().lower()
 
 
-def refusal(name):
-    """Return why the tests don't run on a level, or None."""
+def _why_not(name):
+    """Return why a level is not tested here, or nothing."""
+    if name not in qops.available_isas():
+        refused = qops.show_runtime(mode="dicts")["refused"]
+        return f"{name}: not runnable here: {refused[name]}"
     if FORCED and name != FORCED:
-        return f"QOPS_FORCE_ISA is {FORCED}"
-    if name in qops.available_isas():
-        return None
-    try:
-        with qops.use_isa(name):
-            return "not among available_isas()"
-    except RuntimeError as error:
-        return str(error).splitlines()[0]
-
-
-def mark(name):
-    """Return a level for the header: in use, or not run."""
-    if refusal(name):
-        return f"{name}?"
-    return f"{name}*" if name == qops.isa() else name
-
-
-def pytest_report_header():
-    levels = " ".join(mark(name) for name in NAMES)
-    return f"levels: {levels} (*: in use, ?: not run here)"
+        return f"{name}: QOPS_FORCE_ISA is {FORCED}"
+    return ""
 
 
 @pytest.fixture(params=NAMES)
 def level(request):
-    """Run the test on a level, which it may ask the name of."""
-    if why := refusal(request.param):
-        pytest.skip(f"{request.param}: not runnable here: {why}")
+    """Give the name of the level in use."""
+    if why := _why_not(request.param):
+        pytest.skip(why)
     with qops.use_isa(request.param):
+        assert qops.isa() == request.param
         yield request.param
+
+
+def pytest_report_header():
+    marks = {
+        name: "?" if name not in qops.available_isas() else "*" * (name == qops.isa())
+        for name in NAMES
+    }
+    levels = " ".join(name + mark for name, mark in marks.items())
+    return f"qops {qops.__version__}, levels: {levels} (* in use, ? not runnable here)"
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave the slow tests out unless -m says what is wanted."""
+    if not config.option.markexpr:
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
