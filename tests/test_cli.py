@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import qops
-from qops import _cli
+from qops import _cli, _files
 
 SAMPLE = Path(__file__).parent / "data" / "minilm-word-embeddings.npy"
 HAS_SAFETENSORS = importlib.util.find_spec("safetensors") is not None
@@ -378,16 +378,16 @@ def test_pieces_do_not_change_a_byte(ok, tmp_path, monkeypatch, piece):
                 yield ok("compare", path, tmp_path / "q.npz")
 
     whole = list(results())
-    monkeypatch.setattr(_cli, "_PIECE", piece)
+    monkeypatch.setattr(_files, "_PIECE", piece)
     assert list(results()) == whole
 
 
 @pytest.mark.parametrize("piece", [1, 2, 5, 6, 7, 24, 1000])
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (2, 3, 4), (5, 1, 1), (1, 1, 9)])
 def test_cuts(monkeypatch, shape, piece):
-    monkeypatch.setattr(_cli, "_PIECE", piece)
+    monkeypatch.setattr(_files, "_PIECE", piece)
     x = np.arange(np.prod(shape, dtype=int)).reshape(shape)
-    pieces = [x[index] for index in _cli._cuts(shape, 4)]
+    pieces = [x[index] for index in _files.cuts(shape, 4)]
     assert max(p.size for p in pieces) <= piece
     assert np.array_equal(np.concatenate([p.ravel() for p in pieces]), x.ravel())
 
@@ -926,7 +926,7 @@ def test_full_disk(fails, tmp_path, monkeypatch):
     def no_space(stream, pieces):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_cli, "_write", no_space)
+    monkeypatch.setattr(_files, "_write", no_space)
     error = fails("quantize", x, tmp_path / "q.npz")
     assert error == f"qops: quantize: {tmp_path / 'q.npz'}: no space left on device\n"
 
