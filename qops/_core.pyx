@@ -415,12 +415,11 @@ cdef bint _one_pair(
         s = PyFloat_AsDouble(scale)
     else:
         return False
-    if PyLong_CheckExact(zero):
-        z = PyLong_AsLongAndOverflow(zero, &overflow)
-    elif isinstance(zero, _integer):
-        z = zero
-    else:
+    if isinstance(zero, _integer):
+        zero = int(zero)
+    if not PyLong_CheckExact(zero):
         return False
+    z = PyLong_AsLongAndOverflow(zero, &overflow)
     if overflow != 0 or z < code_min(code) or z > code_max(code):
         return False
     return prepare_pair(p, s, <int32_t>z, rounded)

@@ -28,6 +28,8 @@ BAD_ZEROS = [
     (300, ValueError, "is 300, not within 0..255, the range of uint8"),
     (-1, ValueError, "is -1, not within 0..255"),
     (10**30, ValueError, "is 10{30}, not within 0..255"),
+    (np.uint64(2**64 - 1), ValueError, "is 18446744073709551615, not within 0..255"),
+    (np.int64(-1), ValueError, "is -1, not within 0..255"),
     (0.5, ValueError, "is 0.5, not an integer"),
     (np.nan, ValueError, "is nan, not an integer"),
     ([0, 1, 256], ValueError, "\\[2\\] is 256, not within"),
