@@ -471,7 +471,8 @@ cdef object _zeros(str op, str name, object zero, int code):
         whole = np.asarray(True)
     else:
         zero = _as_array(op, name, zero)
-        if zero.dtype.kind == "i":  # the usual case, without a detour
+        if zero.dtype.kind in "iu" and zero.itemsize < 8 or zero.dtype.kind == "i":
+            # the usual case, without a detour
             whole = zero.astype(np.int64, order="C")
             if zeros_within(
                 <int64_t *>cnp.PyArray_DATA(whole), whole.size, least, most
@@ -998,10 +999,35 @@ def requantize(q, scale, zero_point, out_scale, out_zero_point, *, dtype=None,
     array([  0, 128, 130], dtype=uint8)
     """
     cdef const kernel_table *table = table_in_use()
+    cdef program kernels
+    cdef qops_params p
+    cdef one_pair a_pair, y_pair
+    cdef void *data[2]
     cdef int in_code, out_code
-    array = _as_array("requantize", "q", q)
     cdef _Pairs a, y
     cdef _Call call
+    if axis is None and block_size is None and _plain(q):
+        in_code = _code_of(<cnp.ndarray>q)
+        result = _plain_out(out, dtype, in_code, q)
+        out_code = -1 if result is None else _code_of(<cnp.ndarray>result)
+        if (
+            in_code in _CODES and out_code in _CODES
+            and _one_pair(&a_pair, scale, zero_point, <qops_dtype>in_code, True)
+            and _one_pair(
+                &y_pair, out_scale, out_zero_point, <qops_dtype>out_code, True)
+        ):
+            memset(&kernels, 0, sizeof(kernels))
+            _set_composed(&kernels, table, in_code, in_code, out_code)
+            memset(&p, 0, sizeof(p))
+            p.a, p.y = pairs_of_one(&a_pair), pairs_of_one(&y_pair)
+            p.divide = not pairs_limit(
+                &p.y, <qops_dtype>out_code, y_pair.scale, y_pair.scale)
+            data[0] = cnp.PyArray_DATA(q)
+            data[1] = cnp.PyArray_DATA(result)
+            _run_plain(&kernels, data, cnp.PyArray_SIZE(q), &p)
+            return result
+
+    array = _as_array("requantize", "q", q)
     in_code = _code_dtype("requantize", "q", array)
     out_code = _result_dtype("requantize", dtype, out, in_code, _CODES)
     call = _new_call("requantize", array.shape, axis, block_size)

@@ -139,7 +139,7 @@ def quantize(x: str, y: str, kind: str = "per tensor") -> Case:
         at = layout(kind, n, DTYPES[y])
         a, out = numbers(DTYPES[x], at.shape), empty(DTYPES[y], at.shape)
         return Calls(
-            lambda: qops.quantize(a, at.scale, at.zero, **at.options, out=out),
+            partial(qops.quantize, a, at.scale, at.zero, **at.options, out=out),
             lambda: np_quantize(
                 a.astype(np.float32, copy=False),
                 at.numpy_scale,
@@ -159,7 +159,7 @@ def dequantize(x: str, y: str, kind: str = "per tensor") -> Case:
         at = layout(kind, n, DTYPES[x])
         q, out = codes(DTYPES[x], at.shape), empty(DTYPES[y], at.shape)
         return Calls(
-            lambda: qops.dequantize(q, at.scale, at.zero, **at.options, out=out),
+            partial(qops.dequantize, q, at.scale, at.zero, **at.options, out=out),
             lambda: np_dequantize(q, at.numpy_scale, at.numpy_zero),
         )
 
@@ -175,8 +175,11 @@ def requantize(x: str, y: str, kind: str = "per tensor") -> Case:
         q, out = codes(DTYPES[x], at.shape), empty(DTYPES[y], at.shape)
         scale, zero = 2 * to.scale, to.zero
         return Calls(
-            lambda: qops.requantize(
-                q, at.scale, at.zero, scale, zero, **at.options, out=out
+            partial(
+                qops.requantize,
+                *(q, at.scale, at.zero, scale, zero),
+                **at.options,
+                out=out,
             ),
             lambda: np_quantize(
                 np_dequantize(q, at.numpy_scale, at.numpy_zero),
@@ -201,15 +204,9 @@ def binary(op: str, dtype: str, kind: str = "per tensor") -> Case:
         a, b = codes(DTYPES[dtype], at.shape), codes(DTYPES[dtype], at.shape, seed=1)
         out, zero = empty(DTYPES[dtype], at.shape), by.zero
         return Calls(
-            lambda: function(
-                a,
-                at.scale,
-                at.zero,
-                b,
-                by.scale,
-                by.zero,
-                OUT_SCALE,
-                zero,
+            partial(
+                function,
+                *(a, at.scale, at.zero, b, by.scale, by.zero, OUT_SCALE, zero),
                 **at.options,
                 out=out,
             ),

@@ -52,7 +52,8 @@ static INLINE void binary_loop(const void *a, const void *b, void *y, size_t n,
         k.y = one_quantizer_load(p->y);
         k.floor = p->relu ? *p->y.zero : code_min(d);
     }
-    size_t i = 0;
+    size_t i = unaligned_head(y, d == f32 ? 4 : 1, n);
+    if (i > 0) binary_step(k, a, b, y, 0, i, op, d);
     for (; i + LANES <= n; i += LANES) binary_step(k, a, b, y, i, LANES, op, d);
     if (i < n) binary_step(k, a, b, y, i, n - i, op, d);
 }

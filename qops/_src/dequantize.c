@@ -37,7 +37,8 @@ static INLINE void dequantize_loop(const void *x, void *y, size_t n, const qops_
     const float scale = *p->a.scale;
     const double scale64 = *p->a.scale64;
     const int32_t zero = *p->a.zero;
-    size_t i = 0;
+    size_t i = unaligned_head(y, out == f32 ? 4 : 8, n);
+    if (i > 0) dequantize_step(dequantizer_set(scale, scale64, zero), x, y, 0, i, in, out);
     for (; i + LANES <= n; i += LANES)
         dequantize_step(dequantizer_set(scale, scale64, zero), x, y, i, LANES, in, out);
     if (i < n) dequantize_step(dequantizer_set(scale, scale64, zero), x, y, i, n - i, in, out);

@@ -5,7 +5,8 @@
 /* Sums of bytes in 64-bit lanes need no flush: 2**64 / 255 bytes is more than any memory. */
 static INLINE void hsum_bytes(const void *x, size_t n, qops_total *total, qops_dtype in) {
     vbyte_sums s = vbyte_sums_zero();
-    size_t i = 0;
+    size_t i = unaligned_head(x, 1, n);
+    if (i > 0) s = vbyte_sums_add(in, s, vbytes_load(in, x, 0, i), i);
     for (; i + LANES <= n; i += LANES)
         s = vbyte_sums_add(in, s, vbytes_load(in, x, i, LANES), LANES);
     if (i < n) s = vbyte_sums_add(in, s, vbytes_load(in, x, i, n - i), n - i);

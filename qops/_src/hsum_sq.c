@@ -11,7 +11,10 @@ _Static_assert(SQUARES_PER_LANE != 2 ||
 
 static INLINE void hsum_sq_bytes(const void *x, size_t n, qops_total *total, qops_dtype in) {
     const size_t most = (in == u8 ? steps_u8 : steps_i8) * LANES;
-    size_t i = 0;
+    size_t i = unaligned_head(x, 1, n);
+    if (i > 0) /* apart: a step more in the first sums could overflow a lane */
+        total_add(total,
+                  (int64_t)vsquare_sums_total(vsquare_sums_add(in, vsquare_sums_zero(), x, 0, i)));
     while (i < n) {
         const size_t end = n - i > most ? i + most : n;
         vsquare_sums s = vsquare_sums_zero();

@@ -29,6 +29,16 @@
  * (quantize f32 u8, 4096 channels, 512 bits: 6.1 G/s one row at a time, 10.5 four at a time). */
 #define ROWS 4
 
+/* How many of the n elements at x, of so many bytes each, come before the next cache line, or before
+ * the next vector where that is shorter; none where it does not pay. A loop that takes them first,
+ * fewer than LANES, has vectors that cross no cache line: hsum_sq u8 at 512 bits 61 -> 74 GB/s,
+ * dequantize u8 80 -> 97 GB/s on arrays that begin 16 bytes off. */
+static INLINE size_t unaligned_head(const void *x, size_t size, size_t n) {
+    const size_t line = LANES * size < 64 ? LANES * size : 64;
+    if (LANES == 1 || n < 16 * LANES) return 0;
+    return (line - (uintptr_t)x % line) % line / size;
+}
+
 static INLINE size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
 #endif

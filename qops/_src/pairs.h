@@ -33,12 +33,14 @@ static inline qops_pairs pairs_of_one(const one_pair *p) {
 }
 
 /* The bytes that n prepared pairs take, and where in them each quantity lies: from 64-byte
- * boundaries on, since a vector that crosses a cache line takes two loads. */
-#define PAIRS_BYTES(n) ((((n) + 15) / 16) * 16 * (sizeof(double) + 4 * sizeof(float)) + 63)
+ * boundaries on, since a vector that crosses a cache line takes two loads, and with a line between
+ * them, since quantities that lie 4 KiB apart would compete for the same places in the cache. */
+#define PAIRS_STEP(n) (((n) + 15) / 16 * 16 + 16)
+#define PAIRS_BYTES(n) (PAIRS_STEP(n) * (sizeof(double) + 4 * sizeof(float)) + 63)
 
 static inline qops_pairs pairs_in(void *memory, size_t n) {
     const double *scale64 = (const double *)(((uintptr_t)memory + 63) / 64 * 64);
-    const size_t step = (n + 15) / 16 * 16;
+    const size_t step = PAIRS_STEP(n);
     const float *scale = (const float *)(scale64 + step);
     return (qops_pairs){.scale = scale,
                         .recip = scale + step,

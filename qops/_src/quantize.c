@@ -20,6 +20,7 @@ static INLINE quantizers quantizers_load(qops_pairs p, size_t i, size_t m) {
                         {vf64_load(p.scale64 + i, m), vf64_from_i32(vi32_load(p.zero + i, m))}};
 }
 
+static INLINE size_t float_size(qops_dtype in) { return in == f64 ? 8 : in == f32 ? 4 : 2; }
 static INLINE bool in_float64(qops_dtype in, qops_dtype out) { return in == f64 || out == i32; }
 
 static INLINE void quantize32_step(quantizer k, const void *x, void *y, size_t i, size_t m,
@@ -52,7 +53,10 @@ static INLINE void quantize_loop(const void *x, void *y, size_t n, const qops_pa
                                  qops_dtype in, qops_dtype out, quotient_how how) {
     const one_quantizer k = one_quantizer_load(p->y);
     const double scale = *p->y.scale64, zero = *p->y.zero;
-    size_t i = 0;
+    size_t i = unaligned_head(x, float_size(in), n);
+    if (i > 0)
+        quantize_step((quantizers){quantizer_set(k), {vf64_set(scale), vf64_set(zero)}}, x, y, 0, i,
+                      in, out, how);
     for (; i + LANES <= n; i += LANES)
         quantize_step((quantizers){quantizer_set(k), {vf64_set(scale), vf64_set(zero)}}, x, y, i,
                       LANES, in, out, how);
