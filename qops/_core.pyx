@@ -50,12 +50,16 @@ cdef extern from "qops.h" nogil:
         qops_any_fn *fn
     ctypedef struct qops_library:
         int abi, n_kernels
+        const char *version
         const char *level
         const qops_kernel *kernels
     enum: QOPS_ABI, QOPS_N_KERNELS
     const char *QOPS_CAPSULE
     int32_t code_min(qops_dtype)
     int32_t code_max(qops_dtype)
+
+cdef extern from "_cpu_dispatch.h":
+    const char *QOPS_VERSION
 
 cdef extern from "tables.h" nogil:
     ctypedef struct kernel_table:
@@ -173,6 +177,11 @@ def kernels():
     ]
 
 
+def version():
+    """Return the version that the module was built for."""
+    return QOPS_VERSION.decode()
+
+
 cdef const qops_library *_library(str level) except NULL:
     return <const qops_library *>PyCapsule_GetPointer(
         _libraries[level], QOPS_CAPSULE)
@@ -186,6 +195,10 @@ def add_library(str level not None, object capsule):
         raise RuntimeError(
             f"{level}: the library has ABI {library.abi} and {library.n_kernels} "
             f"kernels, not {QOPS_ABI} and {QOPS_N_KERNELS}; rebuild or reinstall qops")
+    if library.version.decode() != version():
+        raise RuntimeError(
+            f"{level}: the library is of qops {library.version.decode()}, "
+            f"not {version()}; rebuild or reinstall qops")
     if library.level.decode() != level:
         raise RuntimeError(
             f"{level}: the library is for level {library.level.decode()!r}, "
@@ -202,28 +215,24 @@ def library_kernels(str level not None):
     }
 
 
-def select(tuple chain not None):
-    """Use for each kernel the first library of the chain that has it."""
+def select(tuple levels not None):
+    """Use for each kernel, in the order of the list, the library of its level."""
     cdef kernel_table *table
-    cdef const qops_library *library
     cdef int i
-    if chain not in _tables:
+    if levels not in _tables:
+        if len(levels) != QOPS_N_KERNELS:
+            raise ValueError(f"{len(levels)} levels for {QOPS_N_KERNELS} kernels")
+        for i in range(QOPS_N_KERNELS):
+            if _library(levels[i]).kernels[i].fn is NULL:
+                raise RuntimeError(
+                    f"{levels[i]}: the library lacks {_kernel_name(&listed[i])}")
         table = <kernel_table *>PyMem_RawMalloc(sizeof(kernel_table))
         if table is NULL:
             raise MemoryError
-        memset(table, 0, sizeof(kernel_table))
-        for level in reversed(chain):
-            library = _library(level)
-            for i in range(QOPS_N_KERNELS):
-                if library.kernels[i].fn is not NULL:
-                    table.fn[i] = library.kernels[i].fn
         for i in range(QOPS_N_KERNELS):
-            if table.fn[i] is NULL:
-                PyMem_RawFree(table)
-                raise RuntimeError(
-                    f"{_kernel_name(&listed[i])}: none of {', '.join(chain)} has it")
-        _tables[chain] = <size_t>table
-    use_table(<const kernel_table *><size_t>_tables[chain])
+            table.fn[i] = _library(levels[i]).kernels[i].fn
+        _tables[levels] = <size_t>table
+    use_table(<const kernel_table *><size_t>_tables[levels])
 
 
 @cython.final

@@ -1,8 +1,8 @@
-"""The instruction-set levels and the CPU features that they need: data, nothing else.
+"""The instruction-set levels, what they are called and what they need: data only.
 
-setup.py reads this file by its path to build the levels, `_loader` to choose among
-them. Levels are psABI levels: what a compiler may use under ``-march=x86-64-v3`` is
-what the CPU is asked for.
+setup.py reads this file to build the levels, `_loader` to choose among them. Levels are
+psABI levels: what a compiler may use under ``-march=x86-64-v3`` is what the CPU is
+asked for.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ class Level(NamedTuple):
     compile_args: tuple[str, ...]
     link_args: tuple[str, ...]  # where the linker knows them
     features: tuple[str, ...]
-    intrinsic: str  # an expression that a compiler with this level takes
+    names: tuple[str, ...]  # what NumPy calls it, or a part of it, in build options
 
 
 # Bits of XCR0: the register state that the operating system saves.
@@ -77,7 +77,7 @@ LEVELS = (
         ("-march=x86-64-v4",),
         ("-Wl,-z,x86-64-v4",),
         _V4,
-        "_mm512_reduce_add_epi32(_mm512_maskz_abs_epi32(1, _mm512_set1_epi32(-1)))",
+        ("X86_V4", "AVX512F", "AVX512CD", "AVX512_SKX"),
     ),
     Level(
         "avx2",
@@ -85,7 +85,44 @@ LEVELS = (
         ("-march=x86-64-v3",),
         ("-Wl,-z,x86-64-v3",),
         _V3,
-        "_mm256_movemask_epi8(_mm256_abs_epi32(_mm256_set1_epi32(-1)))",
+        ("X86_V3", "AVX", "AVX2", "F16C", "FMA3", "BMI", "BMI2", "LZCNT", "MOVBE"),
     ),
-    Level("scalar", None, (), (), (), "0"),
+    Level("scalar", None, (), (), (), ("SSE", "SSE2")),
 )
+
+# Sets of levels that @targets statements name as #all.
+GROUPS = {"all": ("scalar", "avx2", "avx512")}
+
+# NumPy's other names: without a level here, but with a place among the levels, between
+# the one that they lie above and the next.
+BETWEEN = {
+    "scalar": ("SSE3", "SSSE3", "SSE41", "POPCNT", "SSE42", "X86_V2"),
+    "avx512": ("AVX512_CLX", "AVX512_CNL", "AVX512_ICL", "AVX512_SPR"),
+}
+# And those that have none: of CPUs that came to an end, and of other architectures.
+ELSEWHERE = (
+    *("XOP", "FMA4", "AVX512_KNL", "AVX512_KNM"),
+    *("NEON", "NEON_FP16", "NEON_VFPV4", "ASIMD", "ASIMDHP", "ASIMDDP", "ASIMDFHM"),
+    *("SVE", "VSX", "VSX2", "VSX3", "VSX4", "VX", "VXE", "VXE2", "RVV", "LSX"),
+)
+
+# What NumPy's names ask of a CPU beyond x86-64, where a NumPy was built for them.
+NUMPY_BASELINES = {
+    "SSE": (),
+    "SSE2": (),
+    "SSE3": ("SSE3",),
+    "SSSE3": ("SSSE3",),
+    "SSE41": ("SSE4.1",),
+    "POPCNT": ("POPCNT",),
+    "SSE42": ("SSE4.2",),
+    "X86_V2": _V2,
+    "AVX": ("OSXSAVE", "AVX"),
+    "F16C": ("F16C",),
+    "FMA3": ("FMA",),
+    "AVX2": ("AVX2",),
+    "X86_V3": _V3,
+    "AVX512F": ("AVX512F",),
+    "AVX512CD": ("AVX512CD",),
+    "AVX512_SKX": ("AVX512DQ", "AVX512BW", "AVX512VL"),
+    "X86_V4": _V4,
+}

@@ -7,19 +7,23 @@ level is loaded before it is made, and NumPy is not either: `start` decides or r
 
 import importlib
 import json
+import mmap
 import os
+import re
+import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from importlib import metadata, util
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict, overload
 
-from ._levels import FEATURES, LEVELS, REGISTERS, Feature, Level
+from ._dispatch import NAMES, and_above, parse_levels, unknown
+from ._levels import FEATURES, LEVELS, NUMPY_BASELINES, REGISTERS, Feature
 
-VARIABLE = "QOPS_FORCE_ISA"
-_BY_NAME = {level.name: level for level in LEVELS}
+FORCE, DISABLE = "QOPS_FORCE_ISA", "QOPS_DISABLE_ISA"
 _REGISTERS = ("eax", "ebx", "ecx", "edx")
 _HYPERVISOR = Feature(1, 0, "ecx", 31, 0, None)
 _BRAND = ((0x80000002, 0), (0x80000003, 0), (0x80000004, 0))
@@ -30,9 +34,11 @@ Leaf = tuple[int, int, int, int]
 class Levels(TypedDict):
     """What the manifest says of the levels; all lists are best first."""
 
+    baseline: str  # what all code but `_cpu` may use
     requested: list[str]
     built: list[str]
     skipped: dict[str, str]  # and why
+    needs: dict[str, list[str]]  # level -> features
 
 
 class Build(TypedDict):
@@ -42,8 +48,13 @@ class Build(TypedDict):
     compiler: str
     command: str
     architecture: str
+    requested: dict[str, Any]
     levels: Levels
+    features: dict[str, list[Any]]  # where CPUID shows what the levels need
     flags: dict[str, dict[str, list[str]]]
+    sources: dict[str, dict[str, str]]  # level -> op -> file
+    orders: dict[str, list[str]]  # op -> levels, where it prefers another order
+    sizes: dict[str, int]  # level -> bytes
 
 
 # ---------------------------------------------------------------- the CPU
@@ -88,6 +99,25 @@ class Cpu:
         """Tell whether a feature can be used: CPU and operating system."""
         return self.has_bit(feature) and self.saves(feature.xcr0)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON can hold it, with the names for a reader."""
+        return {
+            "brand": self.brand,
+            "vendor": self.vendor,
+            "hypervisor": self.hypervisor,
+            "xcr0": self.xcr0,
+            "leaves": {f"{a:#x}.{b}": [*v] for (a, b), v in self.leaves.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Return the CPU of a bug report: what `as_dict` gave on another machine."""
+        leaves = {}
+        for name, (eax, ebx, ecx, edx) in document["leaves"].items():
+            leaf, subleaf = name.split(".")
+            leaves[int(leaf, 16), int(subleaf)] = (eax, ebx, ecx, edx)
+        return cls(leaves, document["xcr0"])
+
     def __str__(self) -> str:
         """Return its name for people."""
         name = self.brand or self.vendor or "not x86-64"
@@ -128,24 +158,24 @@ def read_cpu(cpuid: Callable[[int, int], Leaf], xgetbv: Callable[[], int]) -> Cp
     return cpu
 
 
-def missing(level: Level, cpu: Cpu) -> list[str]:
-    """Say what a machine lacks for a level: the CPU, then the operating system.
+def missing(needs: Iterable[str], cpu: Cpu) -> str:
+    """Say what a machine lacks: the CPU, then the operating system.
 
     Parameters
     ----------
-    level : Level
-        One of `LEVELS`.
+    needs : iterable of str
+        Names of `FEATURES`.
     cpu : Cpu
         The machine.
 
     Returns
     -------
-    list of str
-        Nothing if the machine runs the level.
+    str
+        Empty if it lacks nothing.
     """
-    if level.architecture and (1, 0) not in cpu.leaves:
-        return [f"the CPU is not {level.architecture}"]
-    features = {name: FEATURES[name] for name in level.features}
+    features = {name: FEATURES[name] for name in needs}
+    if features and (1, 0) not in cpu.leaves:
+        return "the CPU is not x86-64"
     lacking = [name for name, feature in features.items() if not cpu.has_bit(feature)]
     in_cpu = [name for name in lacking if name != "OSXSAVE"]
     said = [f"the CPU lacks {', '.join(in_cpu)}"] if in_cpu else []
@@ -159,7 +189,7 @@ def missing(level: Level, cpu: Cpu) -> list[str]:
             for name, state in REGISTERS.items()
             if not cpu.saves(state) and any(f.xcr0 == state for f in features.values())
         ]
-    return said
+    return "; ".join(said)
 
 
 # ---------------------------------------------------------------- the choice
@@ -183,7 +213,7 @@ def choose(cpu: Cpu, environ: Mapping[str, str], built: Levels) -> Choice:
     cpu : Cpu
         The machine.
     environ : mapping
-        The environment; of interest is QOPS_FORCE_ISA.
+        The environment; of interest are QOPS_FORCE_ISA and QOPS_DISABLE_ISA.
     built : Levels
         What the manifest says of the levels.
 
@@ -195,22 +225,54 @@ def choose(cpu: Cpu, environ: Mapping[str, str], built: Levels) -> Choice:
     Raises
     ------
     RuntimeError
-        If the environment asks for a level that doesn't exist, was not built or doesn't
-        run on the machine.
+        If the machine doesn't run the build's baseline, or the environment asks for a
+        level that doesn't exist, was not built, is disabled or doesn't run here.
     """
     refused = {}
-    for level in LEVELS:
-        if level.name not in built["built"]:
-            why = built["skipped"].get(level.name, "it is unknown to it")
-            refused[level.name] = f"this build lacks it: {why}"
-        elif lacking := missing(level, cpu):
-            refused[level.name] = "; ".join(lacking)
-    available = tuple(level.name for level in LEVELS if level.name not in refused)
-    best = Choice(available[0], None, available, refused)
-    asked = environ.get(VARIABLE, "")
+    for name in NAMES:
+        if name not in built["built"]:
+            why = built["skipped"].get(name, "it is unknown to it")
+            refused[name] = f"this build lacks it: {why}"
+        elif lacking := missing(built["needs"][name], cpu):
+            refused[name] = lacking
+    baseline = built["baseline"]
+    if baseline in refused:
+        raise _refusal(
+            f"qops was built for baseline {baseline}, which this machine can't run: "
+            f"{refused[baseline]}",
+            cpu,
+            (),
+            ["build qops for any CPU: QOPS_CPU_BASELINE=min pip install ."],
+            built["needs"][baseline],
+        )
+    best = _without_disabled(Choice("", None, (), refused), cpu, environ, baseline)
+    asked = environ.get(FORCE, "")
     if not asked.strip():
         return best
-    return replace(best, level=_granted(asked, VARIABLE, best, cpu), asked_by=VARIABLE)
+    return replace(best, level=_granted(asked, FORCE, best, cpu), asked_by=FORCE)
+
+
+def _without_disabled(
+    choice: Choice, cpu: Cpu, environ: Mapping[str, str], baseline: str
+) -> Choice:
+    """Return the choice of the best level that QOPS_DISABLE_ISA leaves."""
+    refused = {**choice.refused}
+    runnable = tuple(name for name in NAMES if name not in refused)
+    others = [name for name in runnable if name != baseline]
+    undo = [f"unset {DISABLE}, or name some of {', '.join(others) or 'no level'}"]
+    try:
+        named = parse_levels(DISABLE, environ.get(DISABLE, ""))
+    except ValueError as error:
+        raise _refusal(str(error), cpu, runnable, undo) from None
+    for disabled in named:
+        for name in and_above(disabled):
+            if name == baseline:
+                fact = f"{DISABLE} names {disabled}, without which qops can't run"
+                raise _refusal(fact, cpu, runnable, undo)
+            above = "" if name in named else f" {disabled}, which it builds on"
+            refused.setdefault(name, f"{DISABLE} disables{above or ' it'}")
+    available = tuple(name for name in runnable if name not in refused)
+    return Choice(available[0], None, available, refused)
 
 
 def _granted(asked: str, by: str, choice: Choice, cpu: Cpu) -> str:
@@ -218,26 +280,93 @@ def _granted(asked: str, by: str, choice: Choice, cpu: Cpu) -> str:
     level = asked.strip().lower()
     if level in choice.available:
         return level
-    available = ", ".join(choice.available)
-    undo = f"unset {by}, or set it to" if by == VARIABLE else "pass"
-    remedy = f"{undo} one of {available}"
-    if level not in _BY_NAME:
-        fact = f"{by} is {_shown(asked)}, not one of {', '.join(_BY_NAME)}"
+    undo = f"unset {by}, or set it to" if by == FORCE else "pass"
+    remedies = [f"{undo} one of {', '.join(choice.available)}"]
+    if level not in NAMES:
+        fact = f"{by} is {unknown(asked, NAMES)}"
+        needs: tuple[str, ...] = ()
     else:
         fact = f"{by} is {level!r}, which can't be used: {choice.refused[level]}"
-        if not missing(_BY_NAME[level], cpu):
-            remedy += "; or build qops with a compiler that knows the level"
+        needs = next(row.features for row in LEVELS if row.name == level)
+        if "this build lacks it" in choice.refused[level] and not missing(needs, cpu):
+            remedies.append("build qops with the level: qops.show_config() says more")
+    raise _refusal(fact, cpu, choice.available, remedies, needs)
+
+
+def _refusal(
+    fact: str,
+    cpu: Cpu,
+    available: tuple[str, ...],
+    remedies: list[str],
+    needs: Iterable[str] = (),
+) -> RuntimeError:
+    """Return the error that says all: the fact, the machine, and what to do."""
+    needs = tuple(needs)
+    lines = [fact]
+    if lacking := missing(needs, cpu):
+        states = {FEATURES[name].xcr0 for name in needs}
+        saved = [name for name, state in REGISTERS.items() if state in states]
+        saving = f"; {saved[-1]} registers saved" if saved else ""
+        lines.append(f"needs: {', '.join(needs)}{saving}")
+        if "VirtualApple" in cpu.brand:  # as Rosetta calls it
+            remedies = [*remedies, "use a Python for arm64, not one under Rosetta"]
         elif cpu.hypervisor:
-            remedy += "; or, if the host has it, give the virtual machine CPU type host"
-    raise RuntimeError(
-        f"{fact}\n  CPU: {cpu}\n  available: {available}\n  what to do: {remedy}"
-    )
+            version = "v4" if "AVX512F" in needs else "v3" if "AVX2" in needs else "v2"
+            remedies = [
+                *remedies,
+                "if the host has it, give the virtual machine the CPU type host or "
+                f"x86-64-{version}",
+            ]
+        elif "operating system" in lacking and "the CPU lacks" not in lacking:
+            remedies = [*remedies, "let the operating system save the registers"]
+    lines += [
+        f"CPU: {cpu}",
+        f"available: {', '.join(available) or 'none'}",
+        f"what to do: {'; or '.join(remedies)}",
+    ]
+    return RuntimeError("\n  ".join(lines))
 
 
-def _shown(value: str) -> str:
-    """Return a string from outside, fit for a message."""
-    shown = ascii(value[:40])
-    return shown if len(value) <= 40 else f"{shown}... ({len(value)} characters)"
+def numpy_baseline(library: Path) -> list[str]:
+    """Return the CPU features that a NumPy was built for, by NumPy's names.
+
+    Its own check comes too late on some CPUs: the library dies of an illegal
+    instruction while it is loaded. So its message is looked up in the file.
+    """
+    with library.open("rb") as file:
+        if not library.stat().st_size:
+            return []
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            at = content.find(b"NumPy was built with baseline optimizations: \n(")
+            found = re.match(rb"[^(]*\(([A-Z0-9_ ]*)\)", content[at : at + 500])
+    return found[1].decode().split() if at >= 0 and found else []
+
+
+def check_numpy(cpu: Cpu, choice: Choice) -> None:
+    """Raise RuntimeError if this machine lacks what NumPy was built for."""
+    if "numpy" in sys.modules or all(map(cpu.has, FEATURES.values())):
+        return
+    spec = util.find_spec("numpy")
+    if spec is None or spec.origin is None or (1, 0) not in cpu.leaves:
+        return  # importing it says what is wrong
+    for library in Path(spec.origin).parent.glob("_core/_multiarray_umath*.so"):
+        names = numpy_baseline(library)
+        needs = dict.fromkeys(
+            chain.from_iterable(NUMPY_BASELINES.get(name, ()) for name in names)
+        )
+        if lacking := missing(needs, cpu):
+            raise _refusal(
+                f"NumPy {metadata.version('numpy')} was built for baseline "
+                f"{' '.join(names)}, which this machine can't run: {lacking}",
+                cpu,
+                choice.available,
+                [
+                    "install a NumPy for this CPU: pip install 'numpy<2.4', or build "
+                    "one: pip install --no-binary numpy "
+                    "-Csetup-args=-Dcpu-baseline=none numpy"
+                ],
+                needs,
+            )
 
 
 # ---------------------------------------------------------------- this process
@@ -255,6 +384,10 @@ class _State:
     @property
     def level(self) -> str:
         return (self.choice.level, *self.asked)[-1]
+
+    @property
+    def level_asked(self) -> str | None:
+        return self.level if self.asked_by else None
 
     @property
     def asked_by(self) -> str | None:
@@ -285,12 +418,21 @@ def start() -> None:
         ) from error
     cpu = read_cpu(cpuid, xgetbv)
     choice = choose(cpu, os.environ, build["levels"])
+    check_numpy(cpu, choice)
     _state = _State(build, cpu, choice)
 
 
 def activate() -> None:
     """Load the library of the level chosen."""
-    _select(_current().level)
+    from . import _core
+
+    build = _current().build
+    if _core.version() != build["version"]:
+        raise ImportError(
+            f"qops._core is of qops {_core.version()}, the manifest of "
+            f"{build['version']}; reinstall qops"
+        )
+    _use_level_asked_for()
 
 
 def _load(level: str) -> set[str]:
@@ -314,18 +456,34 @@ def _load(level: str) -> set[str]:
     return loaded[level]
 
 
-def _select(level: str) -> None:
-    """Use a level; a kernel that it lacks comes from the next one down that has it."""
+def _levels_of_kernels(asked: str | None) -> dict[str, str]:
+    """Return the level that each kernel comes from, in the order of the list.
+
+    A kernel that the level lacks comes from the next one down that has it. Where nobody
+    asks for a level, an order that the kernel's source prefers is followed.
+    """
     from . import _core
 
-    available = _current().choice.available
-    needed = {f"{op}_{x}_{y}" for _, op, x, y in _core.kernels()}
-    used: list[str] = []
-    for lower in available[available.index(level) :]:
-        if needed:
-            used.append(lower)
-            needed -= _load(lower)
-    _core.select(tuple(used))
+    state = _current()
+    available = state.choice.available
+    down = available[available.index(asked or state.choice.level) :]
+    found = {}
+    for _, op, x, y in _core.kernels():
+        kernel = f"{op}_{x}_{y}"
+        preferred = [] if asked else state.build["orders"].get(op, [])
+        ordered = dict.fromkeys([v for v in preferred if v in available] + [*down])
+        having = (level for level in ordered if kernel in _load(level))
+        found[kernel] = next(having, "")
+        if not found[kernel]:
+            raise RuntimeError(f"{kernel}: none of {', '.join(ordered)} has it")
+    return found
+
+
+def _use_level_asked_for() -> None:
+    from . import _core
+
+    state = _current()
+    _core.select(tuple(_levels_of_kernels(state.level_asked).values()))
 
 
 # ---------------------------------------------------------------- public
@@ -337,15 +495,14 @@ def version() -> str:
 
 
 def cpu_baseline() -> list[str]:
-    """Return the levels that run on any machine of the architecture."""
-    built = _current().build["levels"]["built"]
-    return [name for name in built if not _BY_NAME[name].features]
+    """Return the level that a machine has to run for qops to be imported."""
+    return [_current().build["levels"]["baseline"]]
 
 
 def cpu_dispatch() -> list[str]:
     """Return the other levels that were built, best first."""
-    built = _current().build["levels"]["built"]
-    return [name for name in built if _BY_NAME[name].features]
+    levels = _current().build["levels"]
+    return [name for name in levels["built"] if name != levels["baseline"]]
 
 
 def cpu_features() -> dict[str, bool]:
@@ -437,8 +594,13 @@ class use_isa:
         """Switch to the level."""
         state = _current()
         with state.lock:
-            _select(self._level)
+            before = state.asked
             state.asked += (self._level,)
+            try:
+                _use_level_asked_for()
+            except BaseException:  # a library that can't be loaded: nothing changes
+                state.asked = before
+                raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -447,17 +609,29 @@ class use_isa:
         with state.lock:
             last = len(state.asked) - 1 - state.asked[::-1].index(self._level)
             state.asked = state.asked[:last] + state.asked[last + 1 :]
-            _select(state.level)
+            _use_level_asked_for()
 
 
-def kernel_info() -> dict[str, dict[str, Any]]:
+def kernel_info(name: str | None = None) -> dict[str, dict[str, Any]]:
     """Return for each kernel the level in use and those that have it.
+
+    Parameters
+    ----------
+    name : str, optional
+        A regular expression; only kernels in whose name it is found are returned.
 
     Returns
     -------
     dict
         ``{"<op>_<in>_<out>": {"isa": level, "available": levels, best first}}``, in the
         order of the list of kernels.
+
+    Raises
+    ------
+    TypeError
+        If `name` is not a string.
+    ValueError
+        If `name` is not a regular expression.
 
     Notes
     -----
@@ -466,21 +640,27 @@ def kernel_info() -> dict[str, dict[str, Any]]:
     Examples
     --------
     >>> import qops
-    >>> qops.kernel_info()["quantize_f32_u8"]["available"] == qops.available_isas()
+    >>> info = qops.kernel_info("^quantize_f32")
+    >>> info["quantize_f32_u8"]["available"] == qops.available_isas()
     True
     """
-    from . import _core
-
+    if not isinstance(name, str | None):
+        raise TypeError(f"kernel_info: name is {type(name).__name__}, not str")
+    try:
+        pattern = re.compile(name or "")
+    except re.error as error:
+        raise ValueError(
+            f"kernel_info: name is {name!r}, not a regular expression: {error}"
+        ) from None
     state = _current()
-    available = state.choice.available
-    usable = available[available.index(state.level) :]
-    info: dict[str, dict[str, Any]] = {}
-    for _, op, x, y in _core.kernels():
-        name = f"{op}_{x}_{y}"
-        having = [level for level in available if name in _load(level)]
-        used = next(level for level in usable if level in having)
-        info[name] = {"isa": used, "available": having}
-    return info
+    return {
+        kernel: {
+            "isa": level,
+            "available": [v for v in state.choice.available if kernel in _load(v)],
+        }
+        for kernel, level in _levels_of_kernels(state.level_asked).items()
+        if pattern.search(kernel)
+    }
 
 
 @overload
@@ -561,13 +741,7 @@ def show_runtime(mode: str = "stdout") -> dict[str, Any] | None:
     cpu, choice, features = state.cpu, state.choice, cpu_features()
     if mode == "dicts":
         return {
-            "cpu": {
-                "brand": cpu.brand,
-                "vendor": cpu.vendor,
-                "hypervisor": cpu.hypervisor,
-                "xcr0": cpu.xcr0,
-                "leaves": {f"{a:#x}.{b}": [*v] for (a, b), v in cpu.leaves.items()},
-            },
+            "cpu": cpu.as_dict(),
             "features": features,
             "isa": state.level,
             "asked_by": state.asked_by,

@@ -18,7 +18,6 @@ from qops import _levels, _loader
 
 REPOSITORY = Path(__file__).parents[1]
 LEVELS = ["avx512", "avx2", "scalar"]
-BUILT = {"requested": LEVELS, "built": LEVELS, "skipped": {}}
 
 # The x86-64 psABI's levels, copied from its table, and the bits from the manuals of
 # Intel and AMD: feature -> (leaf, register, bit). Not from qops/_levels.py.
@@ -51,6 +50,20 @@ V4 = V3 | {
     "AVX512VL": (7, EBX, 31),
 }
 NEEDED = {"avx512": (V4, 0b11100110), "avx2": (V3, 0b110)}
+
+
+def levels(built=LEVELS, baseline="scalar", **skipped):
+    """Return what the manifest of a build says of the levels."""
+    return {
+        "baseline": baseline,
+        "requested": LEVELS,
+        "built": [level for level in built if level not in skipped],
+        "skipped": skipped,
+        "needs": {"avx512": [*V4], "avx2": [*V3], "scalar": []},
+    }
+
+
+BUILT = levels()
 
 
 def words(text):
@@ -108,9 +121,10 @@ class Machine:
         features, state = NEEDED[level]
         return all(map(self.has, features)) and self.xcr0 & state == state
 
-    def choose(self, forced=None, built=BUILT):
-        environ = {} if forced is None else {"QOPS_FORCE_ISA": forced}
-        return _loader.choose(self.read(), environ, built)
+    def choose(self, forced=None, built=BUILT, disabled=None):
+        environ = {"QOPS_FORCE_ISA": forced, "QOPS_DISABLE_ISA": disabled}
+        given = {name: value for name, value in environ.items() if value is not None}
+        return _loader.choose(self.read(), given, built)
 
 
 # ---------------------------------------------------------------- the tables
@@ -192,9 +206,9 @@ def test_without_osxsave_xgetbv_is_not_executed():
     cpu = Machine(set(V4) - {"OSXSAVE"}).read()
     assert cpu.xcr0 is None
     for level in _levels.LEVELS[:-1]:
-        (said,) = _loader.missing(level, cpu)
-        assert "operating system" in said
-        assert "OSXSAVE is 0" in said
+        assert _loader.missing(level.features, cpu) == (
+            "the operating system has not turned on XSAVE (OSXSAVE is 0)"
+        )
 
 
 @pytest.mark.parametrize(
@@ -263,7 +277,7 @@ def test_other_architectures_are_scalar():
 def test_thousands_of_machines():
     generator = random.Random(0)
     seen = set()
-    for _ in range(5000):
+    for _ in range(20_000):
         often = generator.choice([0.001, 0.01, 0.1])
         machine = Machine(
             {name for name in V4 if generator.random() > often},
@@ -271,22 +285,40 @@ def test_thousands_of_machines():
             generator.choice([1, 5, 7, 0xD, 0x16, 0x20]),
             generator.choice([0, 0x80000000, 0x80000001, 0x80000008, 0x80000021]),
         )
-        built = [level for level in LEVELS[:2] if generator.random() < 0.8]
-        levels = {"requested": LEVELS, "built": [*built, "scalar"], "skipped": {}}
-        right = [v for v in LEVELS if v in levels["built"] and machine.runs(v)]
-        choice = machine.choose(built=levels)
+        lowest = generator.choice([2, 2, 2, 1, 0])  # its place in LEVELS
+        some = [level for level in LEVELS[:lowest] if generator.random() < 0.8]
+        built = levels([*some, LEVELS[lowest]], LEVELS[lowest])
+        disabled = generator.choice([None, None, None, 0, 1, 2])
+        word = None if disabled is None else LEVELS[disabled]
+        right = [v for v in built["built"] if machine.runs(v)]
+        if not machine.runs(LEVELS[lowest]):
+            for forced in (None, "scalar", "bogus"):
+                with pytest.raises(
+                    RuntimeError, match=r"^qops was built for baseline "
+                ):
+                    machine.choose(forced, built, word)
+            seen.add("no baseline")
+            continue
+        if disabled is not None and disabled >= lowest:
+            with pytest.raises(RuntimeError, match=r"^QOPS_DISABLE_ISA names "):
+                machine.choose(None, built, word)
+            seen.add("baseline disabled")
+            continue
+        if disabled is not None:
+            right = [v for v in right if LEVELS.index(v) > disabled]
+        choice = machine.choose(None, built, word)
         assert list(choice.available) == right
         assert choice.level == right[0]
         assert set(choice.refused) == set(LEVELS) - set(right)
         for level in LEVELS:
             if level in right:
-                forced = machine.choose(level, levels)
+                forced = machine.choose(level, built, word)
                 assert (forced.level, forced.asked_by) == (level, "QOPS_FORCE_ISA")
             else:
                 with pytest.raises(RuntimeError, match=level):
-                    machine.choose(level, levels)
+                    machine.choose(level, built, word)
         seen.add(tuple(right))
-    assert len(seen) == 4
+    assert len(seen) == 9
 
 
 # ---------------------------------------------------------------- QOPS_FORCE_ISA
@@ -331,7 +363,7 @@ def test_unknown_names_are_refused(value):
         Machine().choose(value)
     text = str(caught.value)
     assert text.startswith("QOPS_FORCE_ISA is '")
-    assert "not one of avx512, avx2, scalar\n" in text
+    assert ", not one of avx512, avx2, scalar\n" in text
     assert "unset QOPS_FORCE_ISA" in text
     assert text.isascii()
     assert text.replace("\n", "").isprintable()
@@ -344,27 +376,27 @@ def test_refusal_says_all():
     machine = Machine(V3, xcr0=7, hypervisor=b"KVMKVMKVM")
     with pytest.raises(RuntimeError) as caught:
         machine.choose("avx512")
-    fact, cpu, available, remedy = str(caught.value).split("\n")
+    fact, needs, cpu, available, remedy = str(caught.value).split("\n")
     assert fact == (
         "QOPS_FORCE_ISA is 'avx512', which can't be used: the CPU lacks AVX512F, "
         "AVX512DQ, AVX512CD, AVX512BW, AVX512VL; the operating system does not save "
         "ZMM registers (XCR0 is 0x7, without 0xe0)"
     )
+    assert (
+        needs
+        == f"  needs: {', '.join(_levels.LEVELS[0].features)}; ZMM registers saved"
+    )
     assert cpu == "  CPU: Invented?CPU, ? model at 3 GHz, under KVMKVMKVM"
     assert available == "  available: avx2, scalar"
     assert remedy == (
-        "  what to do: unset QOPS_FORCE_ISA, or set it to one of avx2, scalar; or, if "
-        "the host has it, give the virtual machine CPU type host"
+        "  what to do: unset QOPS_FORCE_ISA, or set it to one of avx2, scalar; or if "
+        "the host has it, give the virtual machine the CPU type host or x86-64-v4"
     )
 
 
 def test_refusal_of_what_was_not_built():
     why = "gcc 4 refuses: bad value 'x86-64-v4' for '-march='"
-    built = {
-        "requested": LEVELS,
-        "built": ["avx2", "scalar"],
-        "skipped": {"avx512": why},
-    }
+    built = levels(avx512=why)
     machine = Machine()
     choice = machine.choose(built=built)
     assert choice.level == "avx2"
@@ -372,7 +404,7 @@ def test_refusal_of_what_was_not_built():
     with pytest.raises(RuntimeError) as caught:
         machine.choose("avx512", built)
     assert f"can't be used: this build lacks it: {why}\n" in str(caught.value)
-    assert "build qops with a compiler that knows the level" in str(caught.value)
+    assert "build qops with the level: qops.show_config()" in str(caught.value)
     assert "virtual machine" not in str(caught.value)
     with pytest.raises(RuntimeError) as caught:  # of no use on this one
         Machine(V2).choose("avx512", built)
@@ -396,7 +428,7 @@ def test_introspection():
     built = build["levels"]["built"]
     assert qops.__version__ == build["version"]
     assert [*qops.__cpu_dispatch__, *qops.__cpu_baseline__] == built
-    assert qops.__cpu_baseline__ == ["scalar"]
+    assert qops.__cpu_baseline__ == [build["levels"]["baseline"]]
     assert set(qops.__cpu_features__) == set(_levels.FEATURES)
     assert set(built) | set(build["levels"]["skipped"]) == set(LEVELS)
     for level in _levels.LEVELS:
@@ -456,16 +488,19 @@ def test_kernel_that_a_level_lacks_comes_from_the_next_one_down(monkeypatch):
     best, *others = qops.available_isas()
     if not others:
         pytest.skip("only one level runs here")
-    lacking, load, chains = "hsum_u8_i64", _loader._load, []
+    lacking, load, selected = "hsum_u8_i64", _loader._load, []
     monkeypatch.setattr(
         _loader,
         "_load",
         lambda level: load(level) - ({lacking} if level == best else set()),
     )
-    monkeypatch.setattr(qops._core, "select", chains.append)
+    monkeypatch.setattr(qops._core, "select", selected.append)
     with qops.use_isa(best):
         info = qops.kernel_info()
-    assert chains[0] == (best, others[0])
+    kernels = [f"{op}_{x}_{y}" for _, op, x, y in qops._core.kernels()]
+    place = kernels.index(lacking)
+    assert selected[0][place] == others[0]
+    assert {*selected[0][:place], *selected[0][place + 1 :]} == {best}
     assert info[lacking] == {"isa": others[0], "available": others}
     assert info["hsum_i8_i64"]["available"] == [best, *others]
 

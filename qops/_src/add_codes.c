@@ -1,4 +1,4 @@
-/*@targets scalar avx2 avx512 */
+/*@targets $maxopt #all */
 /* add_codes - y[i] += x[i]; see accumulate.h. */
 #include "accumulate.h"
 

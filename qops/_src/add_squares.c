@@ -1,4 +1,4 @@
-/*@targets scalar avx2 avx512 */
+/*@targets $maxopt #all */
 /* add_squares - y[i] += x[i]**2; int32 codes could overflow y and have none. See accumulate.h. */
 #include "accumulate.h"
 

@@ -1,4 +1,4 @@
-/*@targets scalar avx2 avx512 */
+/*@targets $maxopt #all */
 /* dequantize - y[i] = (x[i] - zero) * scale
  *
  * In float32 for codes of up to 16 bits, whose difference is exact; in float64 for int32 codes,

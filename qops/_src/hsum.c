@@ -1,4 +1,4 @@
-/*@targets scalar avx2 avx512 */
+/*@targets $maxopt #all */
 /* hsum - *total += sum of x[i], exactly, for any n */
 #include "sums.h"
 

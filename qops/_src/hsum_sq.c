@@ -1,4 +1,4 @@
-/*@targets scalar avx2 avx512 */
+/*@targets $maxopt #all */
 /* hsum_sq - *total += sum of x[i]**2, exactly, for any n */
 #include "sums.h"
 

@@ -1,7 +1,7 @@
 /* library.c - the kernel table of one level, and the module whose only content it is.
  *
  * Included last by the level's translation unit, which setup.py writes; QOPS_LEVEL and HAVE_<op>
- * come from there. */
+ * come from there, QOPS_VERSION from _cpu_dispatch.h. */
 #include <Python.h>
 
 #define ENTRY_1(family, op, in, out) {#op, family, in, out, (qops_any_fn *)op##_##in##_##out},
@@ -15,7 +15,7 @@ static const qops_kernel kernels[] = {
 };
 #undef KERNEL
 
-static const qops_library library = {QOPS_ABI, QOPS_N_KERNELS, QOPS_LEVEL, kernels};
+static const qops_library library = {QOPS_ABI, QOPS_N_KERNELS, QOPS_VERSION, QOPS_LEVEL, kernels};
 
 static int add_library(PyObject *module) {
     PyObject *capsule = PyCapsule_New((void *)&library, QOPS_CAPSULE, NULL);

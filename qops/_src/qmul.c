@@ -1,4 +1,4 @@
-/*@targets scalar avx2 avx512 */
+/*@targets $maxopt #all */
 /* qmul - y[i] = quantize(dequantize(a[i]) * dequantize(b[i])); see binary.h. */
 #include "binary.h"
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Goes up with every change of this file that a library compiled before would not notice. */
-#define QOPS_ABI 1
+#define QOPS_ABI 2
 
 typedef enum { u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64, QOPS_N_DTYPES } qops_dtype;
 typedef enum { convert, binary, reduce, accumulate } qops_family;
@@ -65,6 +65,7 @@ enum {
 typedef struct {
     int abi;
     int n_kernels;
+    const char *version; /* of the package */
     const char *level;
     const qops_kernel *kernels;
 } qops_library;

@@ -1,4 +1,4 @@
-/*@targets scalar avx2 avx512 */
+/*@targets $maxopt #all */
 /* quantize - y[i] = clip(rint(x[i] / scale), min - z, max - z) + z; NaN becomes z.
  *
  * In float32, or in float64 where x is float64 or y is int32. Ties to even; infinities and overflow
