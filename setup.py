@@ -660,8 +660,12 @@ class BuildExt(build_ext):
         return Path(self.build_lib, MANIFEST), ROOT / MANIFEST
 
     def copy_extensions_to_source(self):
-        """Copy the manifest to the package in the source tree as well."""
+        """Copy the manifest to the source tree too, and remove levels left out."""
         super().copy_extensions_to_source()
+        built = {extension.name for extension in self.extensions}
+        for name in map(library_name, LEVELS):
+            if name not in built:
+                (ROOT / self.get_ext_filename(name)).unlink(missing_ok=True)
         shutil.copyfile(*self.manifest)
 
     def get_outputs(self):

@@ -694,17 +694,21 @@ def show_config(mode: str = "stdout") -> dict[str, Any] | None:
     if mode == "dicts":
         return deepcopy(dict(build))
     _check_mode("show_config", mode)
-    levels, flags = build["levels"], build["flags"]
+    levels, flags, asked = build["levels"], build["flags"], build["requested"]
     print(f"qops {build['version']}, built for {build['architecture']}")
     print(f"compiler: {build['compiler']}")
     print(f"command:  {build['command']}")
     for step, arguments in flags["common"].items():
         print(f"{step + ':':<10}{' '.join(arguments)}")
+    dispatch = " ".join(cpu_dispatch()) or "none"
+    optimized = " (--disable-optimization)" if asked["disable_optimization"] else ""
+    print(f"baseline: {levels['baseline']}, asked for: {asked['baseline']}{optimized}")
+    print(f"dispatch: {dispatch}, asked for: {asked['dispatch']}{optimized}")
     print("levels:")
     for name in levels["requested"]:
         if name in flags:
             own = " ".join(chain.from_iterable(flags[name].values()))
-            print(f"  {name:<8} {own or 'no flags of its own'}")
+            print(f"  {name:<8} {build['sizes'][name]:,} bytes; {own}".rstrip("; "))
         else:
             print(f"  {name:<8} left out: {levels['skipped'][name]}")
     return None

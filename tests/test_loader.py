@@ -1,7 +1,9 @@
 """The choice of a level: on invented CPUs, and for real in processes of its own."""
 
+import ctypes
 import json
 import os
+import platform
 import random
 import re
 import shutil
@@ -9,8 +11,10 @@ import subprocess
 import sys
 import textwrap
 import threading
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import qops
@@ -411,6 +415,182 @@ def test_refusal_of_what_was_not_built():
     assert "build qops" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("value", "left"),
+    [
+        ("", LEVELS),
+        (" ,\t", LEVELS),
+        ("avx512", ["avx2", "scalar"]),
+        (" AVX512 ,", ["avx2", "scalar"]),
+        ("avx2", ["scalar"]),  # and what builds on it
+        ("avx2 avx512", ["scalar"]),
+    ],
+)
+def test_disabled_levels(value, left):
+    choice = Machine().choose(disabled=value)
+    assert list(choice.available) == left
+    assert (choice.level, choice.asked_by) == (left[0], None)
+    for level in set(LEVELS) - set(left):
+        assert choice.refused[level].startswith("QOPS_DISABLE_ISA disables ")
+        with pytest.raises(RuntimeError, match="can't be used: QOPS_DISABLE_ISA disab"):
+            Machine().choose(level, disabled=value)
+
+
+def test_disabled_by_way_of_a_lower_level():
+    refused = Machine().choose(disabled="avx2").refused
+    assert refused["avx512"] == "QOPS_DISABLE_ISA disables avx2, which it builds on"
+    assert refused["avx2"] == "QOPS_DISABLE_ISA disables it"
+
+
+def test_disabling_what_is_not_there_is_no_error():
+    choice = Machine(V3).choose(disabled="avx512")
+    assert choice.available == ("avx2", "scalar")
+    assert choice.refused["avx512"].startswith("the CPU lacks")
+
+
+@pytest.mark.parametrize(
+    ("value", "built", "fact"),
+    [
+        (
+            "avx3",
+            BUILT,
+            "QOPS_DISABLE_ISA: unknown level 'avx3' (did you mean 'avx2'?)",
+        ),
+        ("avx2;scalar", BUILT, "QOPS_DISABLE_ISA: unknown level 'avx2;scalar'"),
+        (
+            "max",
+            BUILT,
+            "QOPS_DISABLE_ISA: unknown level 'max', not one of avx512, avx2",
+        ),
+        ("\udcff" * 2**20, BUILT, "QOPS_DISABLE_ISA: unknown level '\\udcff"),
+        (
+            "scalar",
+            BUILT,
+            "QOPS_DISABLE_ISA names scalar, without which qops can't run",
+        ),
+        (
+            "avx2",
+            levels(["avx512", "avx2"], "avx2"),
+            "QOPS_DISABLE_ISA names avx2, without which qops can't run",
+        ),
+        (
+            "avx2",
+            levels(["avx512"], "avx512"),
+            "QOPS_DISABLE_ISA names avx2, without which qops can't run",
+        ),
+    ],
+)
+def test_disabling_is_refused(value, built, fact):
+    with pytest.raises(RuntimeError) as caught:
+        Machine().choose(None, built, value)
+    text = str(caught.value)
+    assert text.startswith(fact)
+    assert "what to do: unset QOPS_DISABLE_ISA, or name some of " in text
+    assert text.isascii()
+    assert len(text) < 700
+
+
+# ---------------------------------------------------------------- what must be there
+
+
+@pytest.mark.parametrize(("baseline", "version"), [("avx2", 3), ("avx512", 4)])
+def test_machine_without_the_baseline(baseline, version):
+    built = levels([baseline], baseline)
+    features, state = NEEDED[baseline]
+    for name in features:
+        for lacking in Machine(set(V4) - {name}), Machine(set(V4) - {name, "AVX"}):
+            with pytest.raises(RuntimeError, match=re.escape(name)):
+                lacking.choose(None, built)
+    with pytest.raises(RuntimeError) as caught:
+        Machine(xcr0=3, hypervisor=b"KVMKVMKVM").choose("scalar", built)
+    fact, needs, cpu, available, remedy = str(caught.value).split("\n  ")
+    assert fact.startswith(
+        f"qops was built for baseline {baseline}, which this machine can't run: the "
+        "operating system does not save YMM registers (XCR0 is 0x3, without 0x4)"
+    )
+    assert set(features) <= set(re.split("[,;] ", needs.removeprefix("needs: ")))
+    assert cpu.endswith("under KVMKVMKVM")
+    assert available == "available: none"
+    assert "QOPS_CPU_BASELINE=min pip install ." in remedy
+    assert f"CPU type host or x86-64-v{version}" in remedy
+    assert Machine(xcr0=state | 1).choose(None, built).level == baseline
+
+
+def test_remedies_fit_the_machine():
+    def remedy(machine):
+        with pytest.raises(RuntimeError) as caught:
+            machine.choose("avx2")
+        return str(caught.value).split("what to do: ")[1]
+
+    assert "virtual machine" not in remedy(Machine(V2))
+    assert "let the operating system save the registers" in remedy(Machine(xcr0=3))
+    rosetta = Machine(V2)
+    leaves = {**rosetta.read().leaves}
+    name = b"VirtualApple @ 2.50GHz processor".ljust(48, b"\0")
+    for i in range(3):
+        leaves[0x80000002 + i, 0] = tuple(words(name)[4 * i : 4 * i + 4])
+    rosetta.read = lambda: _loader.Cpu(leaves, None)
+    assert "use a Python for arm64, not one under Rosetta" in remedy(rosetta)
+
+
+MESSAGE = b"NumPy was built with baseline optimizations: \n("
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        (MESSAGE + b"X86_V2) but your machine doesn't support:\n(%s).\0", ["X86_V2"]),
+        (b"\0" * 5000 + MESSAGE + b"SSE SSE2 SSE3) but", ["SSE", "SSE2", "SSE3"]),
+        (MESSAGE + b") but", []),
+        (MESSAGE, []),
+        (MESSAGE + b"\xff) but", []),
+        (b"no message", []),
+        (b"", []),
+    ],
+)
+def test_baseline_of_numpy_is_read_from_its_file(tmp_path, content, names):
+    library = tmp_path / "_multiarray_umath.so"
+    library.write_bytes(content)
+    assert _loader.numpy_baseline(library) == names
+
+
+def test_baseline_of_this_numpy_is_known():
+    (library,) = Path(np.__file__).parent.glob("_core/_multiarray_umath*.so")
+    names = _loader.numpy_baseline(library)
+    if platform.machine() == "x86_64":
+        assert names
+        assert set(names) <= set(_levels.NUMPY_BASELINES)
+
+
+def test_machine_without_what_numpy_needs(tmp_path, monkeypatch):
+    """The invented NumPy is found first, and nothing of it is run."""
+    (tmp_path / "numpy" / "_core").mkdir(parents=True)
+    (tmp_path / "numpy" / "__init__.py").write_text("raise SystemExit")
+    library = tmp_path / "numpy" / "_core" / "_multiarray_umath.x.so"
+    library.write_bytes(MESSAGE + b"X86_V3) but your machine")
+    machine = Machine(V2, xcr0=7)
+    check, cpu, choice = _loader.check_numpy, machine.read(), machine.choose()
+    check(cpu, choice)  # NumPy has been imported, so it runs here
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [*sys.modules]:
+        if name == "numpy" or name.startswith("numpy."):
+            monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(RuntimeError) as caught:
+        check(cpu, choice)
+    text = str(caught.value)
+    assert re.match(
+        "NumPy [0-9.]+ was built for baseline X86_V3, which this mach", text
+    )
+    assert "\n  available: scalar\n" in text
+    assert "pip install 'numpy<2.4'" in text
+    full = Machine()
+    check(full.read(), full.choose())
+    v3 = Machine(V3)
+    check(v3.read(), v3.choose())
+    library.write_bytes(MESSAGE + b"NEW_NAME SSE2) but your machine")
+    check(cpu, choice)
+
+
 # ---------------------------------------------------------------- this process
 
 
@@ -503,6 +683,45 @@ def test_kernel_that_a_level_lacks_comes_from_the_next_one_down(monkeypatch):
     assert {*selected[0][:place], *selected[0][place + 1 :]} == {best}
     assert info[lacking] == {"isa": others[0], "available": others}
     assert info["hsum_i8_i64"]["available"] == [best, *others]
+
+
+def test_order_that_a_kernel_prefers_counts_unless_somebody_asks(monkeypatch):
+    state, available = _loader._state, qops.available_isas()
+    if len(available) < 2:
+        pytest.skip("only one level runs here")
+    best, second = available[:2]
+    monkeypatch.setattr(state, "choice", replace(state.choice, asked_by=None))
+    monkeypatch.setitem(state.build, "orders", {"hsum": [second, "unknown", best]})
+    used = {name: info["isa"] for name, info in qops.kernel_info().items()}
+    if qops.isa() == best:
+        assert {name for name in used if used[name] == second} == {
+            name for name in used if name.startswith("hsum_") and "sq" not in name
+        }
+    with qops.use_isa(best):
+        assert {info["isa"] for info in qops.kernel_info().values()} == {best}
+
+
+def test_kernels_by_name():
+    everything = qops.kernel_info()
+    some = qops.kernel_info("^hsum.*_i8")
+    assert some
+    assert some == {k: v for k, v in everything.items() if re.match("hsum.*_i8", k)}
+    assert qops.kernel_info(name="no such") == {}
+    assert qops.kernel_info("") == everything
+    with pytest.raises(
+        ValueError, match=r"^kernel_info: name is '\(', not a regular ex"
+    ):
+        qops.kernel_info("(")
+    with pytest.raises(TypeError, match=r"^kernel_info: name is bytes, not str$"):
+        qops.kernel_info(b"x")
+
+
+def test_report_of_another_machine_can_be_chosen_for():
+    for machine in Machine(), Machine(V3, xcr0=7), Machine(V2 | {"AVX": 0}, xcr0=3):
+        report = json.loads(json.dumps(machine.read().as_dict()))
+        cpu = _loader.Cpu.from_dict(report)
+        assert cpu == machine.read()
+        assert _loader.choose(cpu, {}, BUILT) == machine.choose()
 
 
 def test_use_isa_nested():
@@ -598,7 +817,8 @@ def test_use_isa_of_what_does_not_run_here():
 
 def python(code, path=None, **environ):
     """Run code in a new process; without the current folder in sys.path."""
-    clean = {k: v for k, v in os.environ.items() if k != "QOPS_FORCE_ISA"}
+    ours = "QOPS_FORCE_ISA", "QOPS_DISABLE_ISA"
+    clean = {k: v for k, v in os.environ.items() if k not in ours}
     if path is not None:
         clean["PYTHONPATH"] = str(path)
     return subprocess.run(
@@ -676,6 +896,27 @@ def test_refused_whatever_the_bytes(value):
     assert len(done.stderr) < 3000
 
 
+def test_import_changes_nothing_but_what_it_brings():
+    """Neither rounding, denormals, exception flags, np.errstate nor warnings."""
+    said = output(
+        """
+        import ctypes, warnings
+        import numpy as np
+
+        def environment():
+            x = ctypes.create_string_buffer(64)
+            ctypes.CDLL(None).fegetenv(x)  # with MXCSR
+            return x.raw, np.geterr(), [*warnings.filters], np.get_printoptions()
+
+        environment()
+        before = environment()
+        import qops
+        print(environment() == before, len(set(before[0])) > 1)
+        """
+    )
+    assert said == ["True", "True"]
+
+
 # ---------------------------------------------------------------- broken installations
 
 
@@ -716,6 +957,62 @@ def test_library_is_missing(copy):
         f"qops can't load its {best} library from {folder}: "
         f"No module named 'qops._src.{best}._lib'; reinstall qops"
     )
+
+
+def test_library_of_another_version(copy):
+    best = qops.available_isas()[0]
+    path, version = library(copy, best), qops.__version__.encode()
+    other = version[:-1] + b"x"
+    content = path.read_bytes()
+    assert content.count(version + b"\0") == 1
+    path.write_bytes(content.replace(version + b"\0", other + b"\0"))
+    done = python("import qops", copy)
+    assert done.returncode == 1
+    assert (
+        f"RuntimeError: {best}: the library is of qops {other.decode()}, not "
+        f"{version.decode()}; rebuild or reinstall qops"
+    ) in done.stderr
+
+
+def test_manifest_of_another_version(copy):
+    manifest = copy / "qops" / "_build.json"
+    build = json.loads(manifest.read_text()) | {"version": "99"}
+    manifest.write_text(json.dumps(build))
+    done = python("import qops", copy)
+    assert done.returncode == 1
+    assert (
+        f"qops._core is of qops {qops.__version__}, the manifest of 99" in done.stderr
+    )
+
+
+@pytest.mark.parametrize(("abi", "n_kernels"), [(1, None), (None, 3)])
+def test_library_with_another_stamp(abi, n_kernels):
+    """A capsule made by hand: ABI, number of kernels, version, level, kernels."""
+
+    class Library(ctypes.Structure):
+        _fields_ = [
+            ("abi", ctypes.c_int),
+            ("n_kernels", ctypes.c_int),
+            ("version", ctypes.c_char_p),
+            ("level", ctypes.c_char_p),
+            ("kernels", ctypes.c_void_p),
+        ]
+
+    header = (REPOSITORY / "qops" / "_src" / "qops.h").read_text()
+    known = int(re.search("#define QOPS_ABI (.*)", header)[1]), len(qops.kernel_info())
+    stamp = abi or known[0], n_kernels or known[1]
+    made = Library(*stamp, qops.__version__.encode(), b"scalar", None)
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    name = ctypes.c_char_p(b"qops.library")
+    capsule = new(ctypes.addressof(made), name, None)
+    said = re.escape(
+        f"scalar: the library has ABI {stamp[0]} and {stamp[1]} kernels, not "
+        f"{known[0]} and {known[1]}; rebuild or reinstall qops"
+    )
+    with pytest.raises(RuntimeError, match=f"^{said}$"):
+        qops._core.add_library("scalar", capsule)
 
 
 def test_library_is_something_else(copy):
