@@ -158,6 +158,22 @@ def test_decision_is_refused(build, refused, options, match):
     decide(build, ALL, require=NAMES)
 
 
+def test_docs_have_every_word_and_variable(build):
+    docs = (REPOSITORY / "docs" / "dispatch.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| (`.*) \| `(\w+)` \|$", docs, re.MULTILINE))
+    for level in build.LEVELS[:-1]:
+        (row,) = (words for words, name in rows.items() if name == level.name)
+        assert set(re.findall(r"`(\w+)`", row)) == set(level.names)
+    words = re.findall(r"`([$\w-]+)`", docs)
+    policies = [f"${policy}" for policy in build._dispatch.POLICIES]
+    assert {*build._dispatch.SPECIAL, *NAMES, *policies, "baseline"} <= set(words)
+    code = [REPOSITORY / "setup.py", *(REPOSITORY / "qops").glob("*.py")]
+    read = re.findall(r'"(QOPS_\w+)"', "".join(p.read_text("utf-8") for p in code))
+    assert {"QOPS_FORCE_ISA", "QOPS_REQUIRE", "QOPS_WERROR"} <= set(read)
+    for variable in {*read, "QOPS_CPU_BASELINE", "QOPS_CPU_DISPATCH"}:
+        assert f"`{variable}" in docs
+
+
 # ---------------------------------------------------------------- sources
 
 
