@@ -538,7 +538,7 @@ def available_isas() -> list[str]:
     Returns
     -------
     list of str
-        Best first; the last one is ``"scalar"``.
+        Best first; the last one is the baseline, ``"scalar"`` unless built otherwise.
 
     See Also
     --------
