@@ -41,8 +41,8 @@ def pytest_report_header():
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave the slow tests out unless -m says what is wanted."""
+    """Leave out what takes long unless -m says what is wanted."""
     if not config.option.markexpr:
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+        long = [i for i in items if any(map(i.get_closest_marker, ("slow", "matrix")))]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
