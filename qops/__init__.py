@@ -12,6 +12,7 @@ from ._core import (  # noqa: E402
     qmul,
     quantize,
     requantize,
+    take,
 )
 from ._loader import (  # noqa: E402
     available_isas,
@@ -22,6 +23,7 @@ from ._loader import (  # noqa: E402
     use_isa,
 )
 from .params import choose_qparams  # noqa: E402
+from .tables import lookup_table  # noqa: E402
 
 _loader.activate()
 
@@ -38,11 +40,13 @@ __all__ = [
     "hsum_sq",
     "isa",
     "kernel_info",
+    "lookup_table",
     "qadd",
     "qmul",
     "quantize",
     "requantize",
     "show_config",
     "show_runtime",
+    "take",
     "use_isa",
 ]

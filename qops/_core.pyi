@@ -67,6 +67,13 @@ def qmul(
     relu: bool = False,
     out: NDArray[Any] | None = None,
 ) -> Any: ...
+def take(
+    q: ArrayLike,
+    table: ArrayLike,
+    *,
+    axis: int | None = None,
+    out: NDArray[Any] | None = None,
+) -> Any: ...
 @overload
 def hsum(
     q: ArrayLike, axis: None = None, *, keepdims: Literal[False] = False

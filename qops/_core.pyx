@@ -11,8 +11,8 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_AsDouble, PyFloat_Check
 from cpython.long cimport PyLong_AsLongAndOverflow, PyLong_CheckExact
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int32_t, int64_t, uint64_t
-from libc.string cimport memcmp, memset
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
 
 import operator
 
@@ -25,7 +25,7 @@ cdef extern from "qops.h" nogil:
     ctypedef enum qops_dtype:
         u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64, QOPS_N_DTYPES
     ctypedef enum qops_family:
-        convert, binary, reduce, accumulate
+        convert, binary, reduce, accumulate, table
     ctypedef struct qops_pairs:
         const float *scale
         float limit
@@ -42,6 +42,8 @@ cdef extern from "qops.h" nogil:
         const void *, const void *, void *, size_t, const qops_params *) noexcept
     ctypedef void qops_reduce_fn(const void *, size_t, qops_total *) noexcept
     ctypedef void qops_accumulate_fn(const void *, int64_t *, size_t) noexcept
+    ctypedef void qops_table_fn(
+        const void *, void *, size_t, const void *) noexcept
     ctypedef struct qops_kernel:
         const char *op
         qops_family family
@@ -116,9 +118,13 @@ cdef extern from "programs.h" nogil:
         qops_convert_fn *dequantize_b
         qops_convert_fn *quantize
         qops_binary_fn *binary
+        qops_table_fn *take
+        const void *entries
         size_t a_size, b_size, y_size
     void run_program(
         const program *, void *const *, size_t, const qops_params *) noexcept
+    void take_channels(
+        const program *, const char *, char *, size_t, size_t, size_t, size_t)
     void run_elementwise(
         const runs *, void *const *, size_t, const qops_params *) noexcept
 
@@ -143,6 +149,11 @@ cdef extern from "reductions.h" nogil:
         int64_t *, run_buffers *)
 
 
+# From so many elements on, making a table of all 256 codes pays for itself.
+cdef enum:
+    TABLE_ELEMENTS = 2048
+
+
 # From so many elements on, releasing the GIL (some 50 ns) costs nothing that counts.
 cdef enum:
     NOGIL_ELEMENTS = 4096
@@ -155,7 +166,7 @@ cdef tuple _DTYPE_WORDS = (
 cdef tuple _DTYPE_NAMES = (
     "uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloat16",
     "float32", "float64")
-cdef tuple _FAMILY_WORDS = ("convert", "binary", "reduce", "accumulate")
+cdef tuple _FAMILY_WORDS = ("convert", "binary", "reduce", "accumulate", "table")
 cdef dict _libraries = {}  # level -> capsule
 cdef dict _tables = {}  # chain of levels -> address of its table, kept for good
 
@@ -263,6 +274,8 @@ cdef _Op _quantize = _Op("quantize")
 cdef _Op _dequantize = _Op("dequantize")
 cdef _Op _qadd = _Op("qadd")
 cdef _Op _qmul = _Op("qmul")
+cdef _Op _take = _Op("take")
+cdef _Op _take_wide = _Op("take_wide")
 cdef _Op _hsum = _Op("hsum")
 cdef _Op _hsum_sq = _Op("hsum_sq")
 cdef _Op _add_codes = _Op("add_codes")
@@ -751,7 +764,7 @@ cdef object _plain_out(object out, object dtype, int default, cnp.ndarray x):
         if type(dtype) is not type and not isinstance(dtype, (str, np.dtype)):
             return None
         code = _known_dtypes.get(dtype, -1)
-    if code < 0:
+    if code < 0 or _TYPE_NUMBERS[code] < 0:
         return None
     return cnp.PyArray_EMPTY(
         cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x), _TYPE_NUMBERS[code], 0)
@@ -1012,6 +1025,7 @@ def requantize(q, scale, zero_point, out_scale, out_zero_point, *, dtype=None,
     cdef qops_params p
     cdef one_pair a_pair, y_pair
     cdef void *data[2]
+    cdef char entries[256 * 4]
     cdef int in_code, out_code
     cdef _Pairs a, y
     cdef _Call call
@@ -1031,6 +1045,8 @@ def requantize(q, scale, zero_point, out_scale, out_zero_point, *, dtype=None,
             p.a, p.y = pairs_of_one(&a_pair), pairs_of_one(&y_pair)
             p.divide = not pairs_limit(
                 &p.y, <qops_dtype>out_code, y_pair.scale, y_pair.scale)
+            if cnp.PyArray_SIZE(q) >= TABLE_ELEMENTS and in_code in (u8, i8):
+                _make_table(&kernels, entries, table, out_code, &p)
             data[0] = cnp.PyArray_DATA(q)
             data[1] = cnp.PyArray_DATA(result)
             _run_plain(&kernels, data, cnp.PyArray_SIZE(q), &p)
@@ -1049,7 +1065,185 @@ def requantize(q, scale, zero_point, out_scale, out_zero_point, *, dtype=None,
     call.divide = not pairs_limit(
         &y.pairs, <qops_dtype>out_code, y.smallest, y.largest)
     _set_composed(&call.kernels, table, in_code, in_code, out_code)
+    if (
+        array.size >= TABLE_ELEMENTS and in_code in (u8, i8)
+        and a.one_for_all() and y.one_for_all()
+    ):
+        memset(&p, 0, sizeof(p))
+        p.a, p.y, p.divide = a.pairs, y.pairs, call.divide
+        _make_table(&call.kernels, entries, table, out_code, &p)
+        call.pairs = [None, None, None]
     return _finish(call, [array], out, out_code, True)
+
+
+cdef uint8_t _all_bytes[256]
+for _code in range(256):
+    _all_bytes[_code] = _code
+
+
+cdef void _make_table(
+    program *k, char *entries, const kernel_table *table, int out, const qops_params *p
+) noexcept:
+    """Put a table in the place of a program on 8-bit codes with one pair each."""
+    cdef void *data[3]
+    data[0], data[1], data[2] = _all_bytes, entries, NULL
+    run_program(k, data, 256, p)
+    _set_take(k, entries, table, 1, _code_size(out))
+
+
+cdef void _set_take(
+    program *k, const void *entries, const kernel_table *table, size_t x, size_t y
+) noexcept:
+    """Choose the kernel for codes and entries of so many bytes."""
+    cdef int entry = u8 if y == 1 else u16 if y == 2 else f32 if y == 4 else f64
+    memset(k, 0, sizeof(program))
+    k.take = <qops_table_fn *>(
+        _take.find(table, u8, u8) if x == 1 and y == 1 else
+        _take_wide.find(table, u8 if x == 1 else u16, entry))
+    k.entries, k.a_size, k.y_size = entries, x, y
+
+
+def take(q, table, *, axis=None, out=None):
+    """Replace each code by its entry in a table.
+
+    ``y = table[q - qmin]``, or with `axis` ``table[c, q - qmin]`` for channel c.
+
+    Parameters
+    ----------
+    q : array_like
+        Codes: uint8, int8, uint16 or int16, any layout.
+    table : array_like
+        An entry for each code from the lowest, 256 or 65 536 of them, of any dtype of
+        codes or real numbers; with `axis` such a row for each channel.
+    axis : int, optional
+        The axis of the channels.
+    out : ndarray, optional
+        Where to write; of the shape of `q` and the dtype of `table`.
+
+    Returns
+    -------
+    ndarray or numpy scalar
+        Of the shape of `q` and the dtype of `table`; `out` if that is given.
+
+    Raises
+    ------
+    TypeError
+        For an array of another dtype.
+    ValueError
+        If the table does not fit the codes, or `out` does not fit or is read-only.
+    AxisError
+        If there is no such axis.
+
+    See Also
+    --------
+    lookup_table : Makes a table of a function.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> table = np.arange(256, dtype=np.uint8)[::-1]
+    >>> qops.take(np.array([0, 1, 255], np.uint8), table)
+    array([255, 254,   0], dtype=uint8)
+    >>> qops.take(np.array([-128, 127], np.int8), table)
+    array([255,   0], dtype=uint8)
+    """
+    cdef const kernel_table *kernels = table_in_use()
+    cdef program k
+    cdef qops_params p
+    cdef void *data[2]
+    cdef char entries[256 * 8]
+    cdef const char *given
+    cdef int in_code, code
+    cdef size_t size
+    cdef _Call call
+    if axis is None and _plain(q) and _plain(table) and cnp.PyArray_NDIM(table) == 1:
+        in_code, code = _code_of(<cnp.ndarray>q), _code_of(<cnp.ndarray>table)
+        size = cnp.PyArray_ITEMSIZE(table)
+        if (
+            (in_code == u8 or in_code == i8) and code >= 0
+            and cnp.PyArray_SIZE(table) == 256
+            and (out is None or _apart_plain(table, out))
+        ):
+            result = _plain_out(out, None, code, q)
+            if result is not None and _code_of(<cnp.ndarray>result) == code:
+                given = cnp.PyArray_BYTES(table)
+                if in_code == i8:  # 0 comes first among patterns of bits
+                    memcpy(entries, given + 128 * size, 128 * size)
+                    memcpy(entries + 128 * size, given, 128 * size)
+                    given = entries
+                _set_take(&k, given, kernels, 1, size)
+                data[0] = cnp.PyArray_DATA(q)
+                data[1] = cnp.PyArray_DATA(result)
+                memset(&p, 0, sizeof(p))
+                _run_plain(&k, data, cnp.PyArray_SIZE(q), &p)
+                return result
+
+    array, rows = _as_array("take", "q", q), _as_array("take", "table", table)
+    in_code, code = _code_of(array), _code_of(rows)
+    if in_code not in (u8, i8, u16, i16):
+        raise TypeError(
+            f"take: q is {array.dtype}, not one of uint8, int8, uint16, int16")
+    if code < 0:
+        raise TypeError(
+            f"take: table is {rows.dtype}, not codes or real numbers")
+    call = _new_call("take", array.shape, axis, None)
+    half = 128 if array.itemsize == 1 else 32768
+    shape = (2 * half,) if call.axis is None else (array.shape[call.axis], 2 * half)
+    if rows.shape != shape:
+        channel = "" if call.axis is None else f" and channel of axis {call.axis}"
+        raise ValueError(
+            f"take: table has shape {rows.shape}, not {shape}, an entry for each code "
+            f"of {array.dtype}{channel}")
+    _result_dtype("take", rows.dtype.newbyteorder("="), out, code, tuple(range(10)))
+    _check_out("take", out, call.shape)
+    rows = rows.astype(rows.dtype.newbyteorder("="), order="C", copy=False)
+    if in_code == i8 or in_code == i16:
+        rows = np.concatenate((rows[..., half:], rows[..., :half]), axis=-1)
+    elif out is not None and np.may_share_memory(rows, out):
+        rows = rows.copy()
+    _set_take(
+        &call.kernels, cnp.PyArray_DATA(rows), kernels, array.itemsize, rows.itemsize)
+    if call.axis is None:
+        call.pairs = [None, None, None]
+        return _finish(call, [array], out, code, True)
+    return _take_by_channel(call, array, rows, out)
+
+
+cdef object _take_by_channel(_Call call, object array, object rows, object out):
+    cdef Py_ssize_t outer = 1, inner = 1, channels = array.shape[call.axis]
+    cdef size_t entry_bytes = rows.itemsize * rows.shape[1]
+    cdef const char *x
+    cdef char *y
+    for i, n in enumerate(array.shape):
+        if i < call.axis:
+            outer *= n
+        elif i > call.axis:
+            inner *= n
+    x_array = array.astype(array.dtype.newbyteorder("="), order="C", copy=False)
+    if out is None:
+        y_array = np.empty(array.shape, rows.dtype)
+    else:
+        direct = _plain(out) and not np.may_share_memory(x_array, out)
+        y_array = out if direct else np.empty(array.shape, rows.dtype)
+    x, y = cnp.PyArray_BYTES(x_array), cnp.PyArray_BYTES(y_array)
+    if inner > 0:
+        with nogil:
+            take_channels(&call.kernels, x, y, outer, channels, inner, entry_bytes)
+    if out is None:
+        return y_array
+    if y_array is not out:
+        out[...] = y_array
+    return out
+
+
+cdef bint _apart_plain(cnp.ndarray x, object y) noexcept:
+    """Do contiguous arrays have no byte in common?"""
+    cdef const char *a
+    cdef const char *b
+    if type(y) is not cnp.ndarray:
+        return False
+    a, b = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(<cnp.ndarray>y)
+    return a + cnp.PyArray_NBYTES(x) <= b or b + cnp.PyArray_NBYTES(<cnp.ndarray>y) <= a
 
 
 cdef void _set_composed(

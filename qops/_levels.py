@@ -57,6 +57,12 @@ FEATURES = {
     "AVX512CD": Feature(7, 0, "ebx", 28, ZMM, "__AVX512CD__"),
     "AVX512BW": Feature(7, 0, "ebx", 30, ZMM, "__AVX512BW__"),
     "AVX512VL": Feature(7, 0, "ebx", 31, ZMM, "__AVX512VL__"),
+    "AVX512IFMA": Feature(7, 0, "ebx", 21, ZMM, "__AVX512IFMA__"),
+    "AVX512VBMI": Feature(7, 0, "ecx", 1, ZMM, "__AVX512VBMI__"),
+    "AVX512VBMI2": Feature(7, 0, "ecx", 6, ZMM, "__AVX512VBMI2__"),
+    "AVX512VNNI": Feature(7, 0, "ecx", 11, ZMM, "__AVX512VNNI__"),
+    "AVX512BITALG": Feature(7, 0, "ecx", 12, ZMM, "__AVX512BITALG__"),
+    "AVX512VPOPCNTDQ": Feature(7, 0, "ecx", 14, ZMM, "__AVX512VPOPCNTDQ__"),
 }
 
 _V2 = ("SSE3", "SSSE3", "CX16", "SSE4.1", "SSE4.2", "POPCNT", "LAHF")
@@ -65,12 +71,27 @@ _V3 = (
     *("FMA", "MOVBE", "OSXSAVE", "AVX", "F16C", "BMI1", "AVX2", "BMI2", "LZCNT"),
 )
 _V4 = (*_V3, "AVX512F", "AVX512DQ", "AVX512CD", "AVX512BW", "AVX512VL")
+_ICL = (
+    *(*_V4, "AVX512IFMA", "AVX512VBMI", "AVX512VBMI2", "AVX512VNNI"),
+    *("AVX512BITALG", "AVX512VPOPCNTDQ"),
+)
 
 # On x86-64 for everything; a level's own arguments come after them and win.
 BASELINE = ("-march=x86-64", "-mtune=generic")
 
 # Best first. The last one is plain C and runs anywhere.
 LEVELS = (
+    Level(
+        "avx512_icl",
+        "x86-64",
+        (
+            *("-march=x86-64-v4", "-mavx512ifma", "-mavx512vbmi", "-mavx512vbmi2"),
+            *("-mavx512vnni", "-mavx512bitalg", "-mavx512vpopcntdq"),
+        ),
+        ("-Wl,-z,x86-64-v4",),
+        _ICL,
+        ("AVX512_ICL",),
+    ),
     Level(
         "avx512",
         "x86-64",
@@ -97,7 +118,8 @@ GROUPS = {"all": ("scalar", "avx2", "avx512")}
 # the one that they lie above and the next.
 BETWEEN = {
     "scalar": ("SSE3", "SSSE3", "SSE41", "POPCNT", "SSE42", "X86_V2"),
-    "avx512": ("AVX512_CLX", "AVX512_CNL", "AVX512_ICL", "AVX512_SPR"),
+    "avx512": ("AVX512_CLX", "AVX512_CNL"),
+    "avx512_icl": ("AVX512_SPR",),
 }
 # And those that have none: of CPUs that came to an end, and of other architectures.
 ELSEWHERE = (

@@ -78,6 +78,11 @@ qadd = _binary(np.add)
 qmul = _binary(np.multiply)
 
 
+def take(q, table):
+    """table[k - qmin] for each code k."""
+    return table[np.asarray(q).astype(np.int64) - limits(np.asarray(q).dtype)[0]]
+
+
 def hsum(q, axis=None, keepdims=False):
     return _sum(np.asarray(q).astype(object), axis, keepdims)
 
@@ -97,6 +102,8 @@ ORACLES = {
     "dequantize": dequantize,
     "qadd": qadd,
     "qmul": qmul,
+    "take": take,
+    "take_wide": take,
     "hsum": hsum,
     "hsum_sq": hsum_sq,
     "add_codes": hsum,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from qops import _dispatch
 from qops._dispatch import Targets, parse_levels, parse_option, parse_targets
 
-ALL = ["avx512", "avx2", "scalar"]
+ALL = ["avx512_icl", "avx512", "avx2", "scalar"]
 OPTION = "--cpu-dispatch"
 
 
@@ -39,7 +39,7 @@ def refusal(text):
         (" ,\t\n,", ""),
         ("none", ""),
         ("min", "scalar"),
-        ("max", "avx512 avx2 scalar"),
+        ("max", "avx512_icl avx512 avx2 scalar"),
         ("native", "avx2 scalar"),
         ("detect", "scalar"),
         ("avx2", "avx2"),
@@ -57,21 +57,23 @@ def refusal(text):
         ("max -scalar", ""),
         ("max -avx2 avx512", "avx512 scalar"),  # the minus is for one word
         ("max -avx512 avx2", "avx2 scalar"),
-        ("-avx512 max", "avx512 avx2 scalar"),  # from left to right
-        ("max -none", "avx512 avx2 scalar"),
+        ("-avx512 max", "avx512_icl avx512 avx2 scalar"),  # from left to right
+        ("max -none", "avx512_icl avx512 avx2 scalar"),
         ("max -max", ""),
         ("max -native", ""),
         ("max -detect", ""),
         ("max -min", ""),
-        ("none max", "avx512 avx2 scalar"),
-        ("max -xop -fma4", "avx512 avx2 scalar"),  # NumPy's default
+        ("none max", "avx512_icl avx512 avx2 scalar"),
+        ("max -xop -fma4", "avx512_icl avx512 avx2 scalar"),  # NumPy's default
         ("sse sse2", "scalar"),
         ("x86_v3", "avx2"),
         ("X86_V4", "avx512"),
         ("avx512_skx-AVX512F", ""),
         ("max -SSE42", "scalar"),  # what is above it
         ("max -AVX512_ICL", "avx512 avx2 scalar"),
-        ("max -neon", "avx512 avx2 scalar"),
+        ("max -AVX512_CLX", "avx512 avx2 scalar"),
+        ("avx512_icl", "avx512_icl"),
+        ("max -neon", "avx512_icl avx512 avx2 scalar"),
         ("SSE42", ""),
     ],
 )
@@ -93,9 +95,11 @@ def test_what_is_skipped_is_told():
         ("avx2",),
         (f"{OPTION}: no level for avx512: avx512 can't be built",),
     )
-    assert parse("SSE42 avx512_icl -VSX3").notes == (
+    assert parse("SSE42 avx512_spr AVX512_CLX -VSX3").notes == (
         f"{OPTION}: no level for SSE42: qops has none between scalar and avx2",
-        f"{OPTION}: no level for avx512_icl: qops has none above avx512",
+        f"{OPTION}: no level for avx512_spr: qops has none above avx512_icl",
+        f"{OPTION}: no level for AVX512_CLX: qops has none between avx512 and "
+        "avx512_icl",
         f"{OPTION}: no level for VSX3: it means nothing here",
     )
     assert parse("max -avx512", ["avx2", "scalar"]).notes == ()
@@ -153,14 +157,14 @@ def test_option_is_refused(text, said):
 
 # The oracle reads from right to left: whether a level is in the set is decided by the
 # last word that says something of it.
-LADDER = ["scalar", None, "avx2", "avx512", None]
+LADDER = ["scalar", None, "avx2", "avx512", None, "avx512_icl", None]
 RUNGS = {
     "scalar": 0, "sse": 0, "sse2": 0,
     "sse3": 1, "ssse3": 1, "sse41": 1, "popcnt": 1, "sse42": 1, "x86_v2": 1,
     "avx2": 2, "x86_v3": 2, "avx": 2, "f16c": 2, "fma3": 2, "bmi": 2, "bmi2": 2,
     "lzcnt": 2, "movbe": 2,
     "avx512": 3, "x86_v4": 3, "avx512f": 3, "avx512cd": 3, "avx512_skx": 3,
-    "avx512_clx": 4, "avx512_cnl": 4, "avx512_icl": 4, "avx512_spr": 4,
+    "avx512_clx": 4, "avx512_cnl": 4, "avx512_icl": 5, "avx512_spr": 6,
 }  # fmt: skip
 FOREIGN = {
     "xop", "fma4", "avx512_knl", "avx512_knm", "neon", "neon_fp16", "neon_vfpv4",
@@ -205,7 +209,7 @@ def expected(text, supported, native, detected):
 
 
 WORDS = [*RUNGS, *FOREIGN, "none", "min", "max", "native", "detect"]
-SUPPORTED = [ALL, ALL[1:], ["scalar"], ["avx512", "scalar"]]
+SUPPORTED = [ALL, ALL[1:], ALL[2:], ["scalar"], ["avx512", "scalar"]]
 
 
 def check(text, supported, native, detected):
@@ -233,7 +237,7 @@ def test_twenty_thousand_options():
         supported = generator.choice(SUPPORTED)
         native, detected = generator.choice(SUPPORTED), generator.choice(SUPPORTED)
         seen.add(check(text, supported, native, detected))
-    assert len(seen) == 9  # each set of levels, and refused
+    assert len(seen) == 2 ** len(ALL) + 1  # each set of levels, and refused
 
 
 @settings(derandomize=True, deadline=None, max_examples=1000)
@@ -253,7 +257,7 @@ def test_lists_of_levels():
     assert parse_levels("X", "") == ()
     assert parse_levels("X", " AVX2,avx512\tavx2") == ("avx512", "avx2")
     with pytest.raises(
-        ValueError, match=r"^X: unknown level 'max', not one of avx512,"
+        ValueError, match=r"^X: unknown level 'max', not one of avx512_icl,"
     ):
         parse_levels("X", "avx2 max")
     with pytest.raises(ValueError, match=r"^X: unknown level '-avx2'"):

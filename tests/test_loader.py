@@ -21,7 +21,7 @@ import qops
 from qops import _levels, _loader
 
 REPOSITORY = Path(__file__).parents[1]
-LEVELS = ["avx512", "avx2", "scalar"]
+LEVELS = ["avx512_icl", "avx512", "avx2", "scalar"]
 LOWEST = qops.available_isas()[-1]
 
 # The x86-64 psABI's levels, copied from its table, and the bits from the manuals of
@@ -54,7 +54,19 @@ V4 = V3 | {
     "AVX512BW": (7, EBX, 30),
     "AVX512VL": (7, EBX, 31),
 }
-NEEDED = {"avx512": (V4, 0b11100110), "avx2": (V3, 0b110)}
+ALL = V4 | {
+    "AVX512IFMA": (7, EBX, 21),
+    "AVX512VBMI": (7, ECX, 1),
+    "AVX512VBMI2": (7, ECX, 6),
+    "AVX512VNNI": (7, ECX, 11),
+    "AVX512BITALG": (7, ECX, 12),
+    "AVX512VPOPCNTDQ": (7, ECX, 14),
+}
+NEEDED = {
+    "avx512_icl": (ALL, 0b11100110),
+    "avx512": (V4, 0b11100110),
+    "avx2": (V3, 0b110),
+}
 
 
 def levels(built=LEVELS, baseline="scalar", **skipped):
@@ -64,7 +76,7 @@ def levels(built=LEVELS, baseline="scalar", **skipped):
         "requested": LEVELS,
         "built": [level for level in built if level not in skipped],
         "skipped": skipped,
-        "needs": {"avx512": [*V4], "avx2": [*V3], "scalar": []},
+        "needs": {"scalar": [], **{level: [*n] for level, (n, _) in NEEDED.items()}},
     }
 
 
@@ -80,13 +92,13 @@ class Machine:
     """An invented CPU that fails a test which reads what a real one doesn't have."""
 
     def __init__(
-        self, features=V4, xcr0=0xE7, top=0x16, extended_top=0x80000008, hypervisor=b""
+        self, features=ALL, xcr0=0xE7, top=0x16, extended_top=0x80000008, hypervisor=b""
     ):
         self.features, self.xcr0 = set(features), xcr0
         self.top, self.extended_top, self.hypervisor = top, extended_top, hypervisor
 
     def has(self, name):
-        leaf = V4[name][0]
+        leaf = ALL[name][0]
         there = self.top if leaf < 0x80000000 else self.extended_top
         return name in self.features and leaf <= there
 
@@ -106,7 +118,7 @@ class Machine:
             assert subleaf == 0, "eax of leaf 7 says that there is one subleaf"
         registers = [0, 0, 0, 0]
         for name in self.features:
-            where, register, bit = V4[name]
+            where, register, bit = ALL[name]
             registers[register] |= (where == leaf) << bit
         if leaf == 1 and self.hypervisor:
             registers[ECX] |= 1 << 31
@@ -136,7 +148,7 @@ class Machine:
 
 
 def test_table_of_features_is_the_psabi():
-    for name, (leaf, register, bit) in V4.items():
+    for name, (leaf, register, bit) in ALL.items():
         feature = _levels.FEATURES[name]
         assert (feature.leaf, feature.subleaf) == (leaf, 0)
         assert ("eax", "ebx", "ecx", "edx").index(feature.register) == register
@@ -145,7 +157,7 @@ def test_table_of_features_is_the_psabi():
 
 def test_levels_need_the_features_of_the_psabi():
     levels = {level.name: set(level.features) for level in _levels.LEVELS}
-    assert levels == {"avx512": set(V4), "avx2": set(V3), "scalar": set()}
+    assert levels == {"scalar": set(), **{v: set(n) for v, (n, _) in NEEDED.items()}}
 
 
 def test_lists_of_levels_agree():
@@ -167,17 +179,18 @@ def test_lists_of_levels_agree():
 
 def test_best_level_is_chosen():
     choice = Machine().choose()
-    assert choice.level == "avx512"
-    assert choice.available == ("avx512", "avx2", "scalar")
+    assert choice.level == LEVELS[0]
+    assert choice.available == tuple(LEVELS)
     assert choice.asked_by is None
     assert not choice.refused
+    assert Machine(V4).choose().level == "avx512"
     assert Machine(V3).choose().level == "avx2"
     assert Machine(V2).choose().level == "scalar"
 
 
-@pytest.mark.parametrize("name", V4)
+@pytest.mark.parametrize("name", ALL)
 def test_each_feature_is_needed_and_named(name):
-    machine = Machine(set(V4) - {name})
+    machine = Machine(set(ALL) - {name})
     choice = machine.choose()
     for level, (features, _) in NEEDED.items():
         if name in features:
@@ -204,11 +217,11 @@ def test_operating_system_must_save_the_registers(xcr0):
 
 
 def test_unrelated_register_state_does_not_matter():
-    assert Machine(xcr0=0x602E7).choose().level == "avx512"
+    assert Machine(xcr0=0x602E7).choose().level == LEVELS[0]
 
 
 def test_without_osxsave_xgetbv_is_not_executed():
-    cpu = Machine(set(V4) - {"OSXSAVE"}).read()
+    cpu = Machine(set(ALL) - {"OSXSAVE"}).read()
     assert cpu.xcr0 is None
     for level in _levels.LEVELS[:-1]:
         assert _loader.missing(level.features, cpu) == (
@@ -217,7 +230,7 @@ def test_without_osxsave_xgetbv_is_not_executed():
 
 
 @pytest.mark.parametrize(
-    ("top", "level"), [(1, "scalar"), (5, "scalar"), (7, "avx512")]
+    ("top", "level"), [(1, "scalar"), (5, "scalar"), (7, LEVELS[0])]
 )
 def test_leaves_beyond_the_maximum_are_not_read(top, level):
     cpu = Machine(top=top).read()
@@ -259,7 +272,7 @@ def test_subleaf_is_read_only_if_leaf_says_that_it_is_there(monkeypatch):
 def test_features_need_cpu_and_system():
     cpu = Machine(xcr0=7).read()
     has = {name: cpu.has(feature) for name, feature in _levels.FEATURES.items()}
-    assert {name for name in has if not has[name]} == set(V4) - set(V3)
+    assert {name for name in has if not has[name]} == set(ALL) - set(V3)
 
 
 def test_names_are_fit_to_print():
@@ -285,15 +298,15 @@ def test_thousands_of_machines():
     for _ in range(20_000):
         often = generator.choice([0.001, 0.01, 0.1])
         machine = Machine(
-            {name for name in V4 if generator.random() > often},
+            {name for name in ALL if generator.random() > often},
             generator.choice([0xE7, 0xE7, 0x2E7, 7, generator.randrange(0x400)]),
             generator.choice([1, 5, 7, 0xD, 0x16, 0x20]),
             generator.choice([0, 0x80000000, 0x80000001, 0x80000008, 0x80000021]),
         )
-        lowest = generator.choice([2, 2, 2, 1, 0])  # its place in LEVELS
+        lowest = generator.choice([3, 3, 3, 2, 1, 0])  # its place in LEVELS
         some = [level for level in LEVELS[:lowest] if generator.random() < 0.8]
         built = levels([*some, LEVELS[lowest]], LEVELS[lowest])
-        disabled = generator.choice([None, None, None, 0, 1, 2])
+        disabled = generator.choice([None, None, None, *range(len(LEVELS))])
         word = None if disabled is None else LEVELS[disabled]
         right = [v for v in built["built"] if machine.runs(v)]
         if not machine.runs(LEVELS[lowest]):
@@ -323,7 +336,8 @@ def test_thousands_of_machines():
                 with pytest.raises(RuntimeError, match=level):
                     machine.choose(level, built, word)
         seen.add(tuple(right))
-    assert len(seen) == 9
+    # every row of levels that keeps its baseline, and both errors
+    assert len(seen) == 2 ** len(LEVELS) - 1 + 2
 
 
 # ---------------------------------------------------------------- QOPS_FORCE_ISA
@@ -332,14 +346,14 @@ def test_thousands_of_machines():
 @pytest.mark.parametrize("value", ["", " ", "\t\n", "\u3000"])
 def test_empty_is_unset(value):
     choice = Machine().choose(value)
-    assert (choice.level, choice.asked_by) == ("avx512", None)
+    assert (choice.level, choice.asked_by) == (LEVELS[0], None)
 
 
 @pytest.mark.parametrize("value", ["avx2", "AVX2", " Avx2\n", "aVx2\t"])
 def test_case_and_blanks_do_not_matter(value):
     choice = Machine().choose(value)
     assert (choice.level, choice.asked_by) == ("avx2", "QOPS_FORCE_ISA")
-    assert choice.available == ("avx512", "avx2", "scalar")
+    assert choice.available == tuple(LEVELS)
 
 
 @pytest.mark.parametrize(
@@ -368,7 +382,7 @@ def test_unknown_names_are_refused(value):
         Machine().choose(value)
     text = str(caught.value)
     assert text.startswith("QOPS_FORCE_ISA is '")
-    assert ", not one of avx512, avx2, scalar\n" in text
+    assert f", not one of {', '.join(LEVELS)}\n" in text
     assert "unset QOPS_FORCE_ISA" in text
     assert text.isascii()
     assert text.replace("\n", "").isprintable()
@@ -389,7 +403,7 @@ def test_refusal_says_all():
     )
     assert (
         needs
-        == f"  needs: {', '.join(_levels.LEVELS[0].features)}; ZMM registers saved"
+        == f"  needs: {', '.join(_levels.LEVELS[1].features)}; ZMM registers saved"
     )
     assert cpu == "  CPU: Invented?CPU, ? model at 3 GHz, under KVMKVMKVM"
     assert available == "  available: avx2, scalar"
@@ -402,10 +416,12 @@ def test_refusal_says_all():
 def test_refusal_of_what_was_not_built():
     why = "gcc 4 refuses: bad value 'x86-64-v4' for '-march='"
     built = levels(avx512=why)
-    machine = Machine()
+    machine = Machine(V4)
     choice = machine.choose(built=built)
     assert choice.level == "avx2"
-    assert choice.refused == {"avx512": f"this build lacks it: {why}"}
+    refused = {**choice.refused}
+    assert refused.pop("avx512_icl").startswith("the CPU lacks AVX512IFMA")
+    assert refused == {"avx512": f"this build lacks it: {why}"}
     with pytest.raises(RuntimeError) as caught:
         machine.choose("avx512", built)
     assert f"can't be used: this build lacks it: {why}\n" in str(caught.value)
@@ -421,6 +437,7 @@ def test_refusal_of_what_was_not_built():
     [
         ("", LEVELS),
         (" ,\t", LEVELS),
+        ("avx512_icl", ["avx512", "avx2", "scalar"]),
         ("avx512", ["avx2", "scalar"]),
         (" AVX512 ,", ["avx2", "scalar"]),
         ("avx2", ["scalar"]),  # and what builds on it
@@ -461,7 +478,7 @@ def test_disabling_what_is_not_there_is_no_error():
         (
             "max",
             BUILT,
-            "QOPS_DISABLE_ISA: unknown level 'max', not one of avx512, avx2",
+            "QOPS_DISABLE_ISA: unknown level 'max', not one of avx512_icl",
         ),
         ("\udcff" * 2**20, BUILT, "QOPS_DISABLE_ISA: unknown level '\\udcff"),
         (
@@ -471,7 +488,7 @@ def test_disabling_what_is_not_there_is_no_error():
         ),
         (
             "avx2",
-            levels(["avx512", "avx2"], "avx2"),
+            levels(LEVELS[:-1], "avx2"),
             "QOPS_DISABLE_ISA names avx2, without which qops can't run",
         ),
         (
@@ -494,12 +511,14 @@ def test_disabling_is_refused(value, built, fact):
 # ---------------------------------------------------------------- what must be there
 
 
-@pytest.mark.parametrize(("baseline", "version"), [("avx2", 3), ("avx512", 4)])
+@pytest.mark.parametrize(
+    ("baseline", "version"), [("avx2", 3), ("avx512", 4), ("avx512_icl", 4)]
+)
 def test_machine_without_the_baseline(baseline, version):
     built = levels([baseline], baseline)
     features, state = NEEDED[baseline]
     for name in features:
-        for lacking in Machine(set(V4) - {name}), Machine(set(V4) - {name, "AVX"}):
+        for lacking in Machine(set(ALL) - {name}), Machine(set(ALL) - {name, "AVX"}):
             with pytest.raises(RuntimeError, match=re.escape(name)):
                 lacking.choose(None, built)
     with pytest.raises(RuntimeError) as caught:
@@ -646,6 +665,8 @@ def test_features_are_those_that_the_kernel_sees():
     if flags is None:
         pytest.skip("/proc/cpuinfo has no flags")
     words = {"SSE3": "pni", "LZCNT": "abm", "LAHF": "lahf_lm"}
+    words |= {n: n.lower().replace("avx512", "avx512_") for n in set(ALL) - set(V4)}
+    words |= {"AVX512IFMA": "avx512ifma", "AVX512VBMI": "avx512vbmi"}
     for name, has in qops.__cpu_features__.items():
         word = words.get(name, name.lower().replace(".", "_"))
         if name != "OSXSAVE":
@@ -669,7 +690,9 @@ def test_kernel_that_a_level_lacks_comes_from_the_next_one_down(monkeypatch):
     best, *others = qops.available_isas()
     if not others:
         pytest.skip("only one level runs here")
-    lacking, load, selected = "hsum_u8_i64", _loader._load, []
+    lacking, load, selected = "qadd_u8_u8", _loader._load, []
+    with qops.use_isa(best):
+        usual = {name: info["isa"] for name, info in qops.kernel_info().items()}
     monkeypatch.setattr(
         _loader,
         "_load",
@@ -678,28 +701,28 @@ def test_kernel_that_a_level_lacks_comes_from_the_next_one_down(monkeypatch):
     monkeypatch.setattr(qops._core, "select", selected.append)
     with qops.use_isa(best):
         info = qops.kernel_info()
-    kernels = [f"{op}_{x}_{y}" for _, op, x, y in qops._core.kernels()]
-    place = kernels.index(lacking)
-    assert selected[0][place] == others[0]
-    assert {*selected[0][:place], *selected[0][place + 1 :]} == {best}
+    assert selected[0] == tuple((usual | {lacking: others[0]}).values())
     assert info[lacking] == {"isa": others[0], "available": others}
-    assert info["hsum_i8_i64"]["available"] == [best, *others]
+    assert usual[lacking] == best
 
 
 def test_order_that_a_kernel_prefers_counts_unless_somebody_asks(monkeypatch):
     state, available = _loader._state, qops.available_isas()
     if len(available) < 2:
         pytest.skip("only one level runs here")
-    best, second = available[:2]
+    best, lowest = available[0], available[-1]
     monkeypatch.setattr(state, "choice", replace(state.choice, asked_by=None))
-    monkeypatch.setitem(state.build, "orders", {"hsum": [second, "unknown", best]})
-    used = {name: info["isa"] for name, info in qops.kernel_info().items()}
-    if qops.isa() == best:
-        assert {name for name in used if used[name] == second} == {
-            name for name in used if name.startswith("hsum_") and "sq" not in name
-        }
     with qops.use_isa(best):
-        assert {info["isa"] for info in qops.kernel_info().values()} == {best}
+        usual = {name: info["isa"] for name, info in qops.kernel_info().items()}
+    monkeypatch.setitem(state.build, "orders", {"hsum": ["unknown", lowest, best]})
+    preferred = {name: lowest for name in usual if re.match("hsum_[ui]", name)}
+    assert len(preferred) == 5
+    if qops.isa() == best:
+        info = qops.kernel_info()
+        assert {name: info[name]["isa"] for name in info} == usual | preferred
+    with qops.use_isa(best):
+        info = qops.kernel_info()
+        assert {name: info[name]["isa"] for name in info} == usual
 
 
 def test_kernels_by_name():
@@ -854,7 +877,9 @@ def test_forced_level_is_the_one_running(level):
         QOPS_FORCE_ISA=f" {level.upper()} ",
     )
     assert said[:2] == [level, "QOPS_FORCE_ISA"]
-    assert set(said[2:]) <= {level}  # no other library is even loaded
+    # no library of a higher level is even loaded
+    assert set(said[2:]) <= set(LEVELS[LEVELS.index(level) :])
+    assert level in said[2:]
 
 
 def test_best_level_is_the_default():
@@ -1052,7 +1077,7 @@ def test_package_is_not_built(copy, broken):
     assert "pip install -e ." in done.stderr
 
 
-@pytest.mark.skipif(LOWEST == "avx512", reason="it is the baseline of this build")
+@pytest.mark.skipif("avx512" in LOWEST, reason="the baseline of this build is above it")
 def test_build_that_lacks_a_level(copy):
     manifest = copy / "qops" / "_build.json"
     build = json.loads(manifest.read_text())

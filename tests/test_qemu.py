@@ -35,7 +35,7 @@ PROGRAM = """if True:
     assert all(r == results[0] for r in results)
 
     by_hand = {}
-    for level in "avx2", "avx512", "scalar":
+    for level in "avx2", "avx512", "avx512_icl", "scalar":
         try:
             __import__(f"qops._src.{level}._lib")
             by_hand[level] = ""
@@ -101,7 +101,7 @@ def test_level_of_a_cpu(cpu, isa, why):
         assert said["refused"]["avx2"].startswith(why)
     assert said["results"] == native()["results"]
     # The second lock: the C library refuses one that is imported by hand.
-    for level in {"avx2", "avx512"} & set(said["refused"]):
+    for level in {"avx2", "avx512", "avx512_icl"} & set(said["refused"]):
         if FLAGS.get(level, {}).get("link"):
             assert "CPU ISA level is lower than required" in said["by_hand"][level]
 

@@ -21,6 +21,14 @@ def code(name):
     return re.sub(r"/\*.*?\*/", " ", (SOURCE / name).read_text(), flags=re.DOTALL)
 
 
+def primitives(level):
+    """Return the primitives of a level, its own and those of the one it builds on."""
+    text = code(f"{level}/vec.h")
+    own = set(re.findall(r"INLINE \w+ (v\w+)\(", text))
+    base = re.search(r'#include "(\w+)/vec.h"', text)
+    return own | (primitives(base[1]) if base else set())
+
+
 def test_there_are_sources():
     assert len(LEVELS) >= 3
     assert len(KERNELS) >= 8
@@ -69,18 +77,14 @@ def test_sources_are_ascii(name):
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_primitive_has_a_caller(level):
-    defined = set(re.findall(r"INLINE \w+ (v\w+)\(", code(f"{level}/vec.h")))
+    defined = primitives(level)
     used = re.findall(r"\bv\w+(?=\()", "".join(map(code, KERNELS)))
     inside = re.findall(r"\bv\w+(?=\()", code("avx512/vec.h"))
     assert not defined - set(used) - {p for p in inside if inside.count(p) > 1}
 
 
 def test_levels_have_the_same_primitives():
-    primitives = {
-        level: set(re.findall(r"INLINE \w+ (v\w+)\(", code(f"{level}/vec.h")))
-        for level in LEVELS
-    }
-    assert all(p == primitives["scalar"] for p in primitives.values())
+    assert all(primitives(level) == primitives("scalar") for level in LEVELS)
 
 
 def test_list_of_kernels_is_sorted():

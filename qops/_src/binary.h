@@ -22,8 +22,7 @@ typedef struct {
 static INLINE vf32 binary_load(qops_dtype d, const void *x, size_t i, size_t m, float scale,
                                int32_t zero) {
     if (d == f32) return vf32_load((const float *)x + i, m);
-    return vf32_mul(vf32_from_i32(vi32_sub(vi32_load_as(d, x, i, m), vi32_set(zero))),
-                    vf32_set(scale));
+    return vf32_mul(vf32_from_i32(vi32_split(d, x, i, m, zero)), vf32_set(scale));
 }
 
 static INLINE void binary_step(binary_params k, const void *a, const void *b, void *y, size_t i,
@@ -38,7 +37,7 @@ static INLINE void binary_step(binary_params k, const void *a, const void *b, vo
     const quantizer quantize = quantizer_set(k.y);
     const vi32 t = vi32_round_quotient(TWO_STEPS, v, quantize.quotient);
     /* quantize is monotone, so relu may as well be done on codes, many to a vector */
-    vcodes_store(d, y, i, vcodes_max(d, vcodes_from_sum(d, t, quantize.zero), k.floor), m);
+    vcodes_store(d, y, i, vcodes_max(d, vcodes_join(d, t, quantize.zero), k.floor), m);
 }
 
 static INLINE void binary_loop(const void *a, const void *b, void *y, size_t n,

@@ -1,4 +1,4 @@
-/*@targets $maxopt #all */
+/*@targets $maxopt #all avx512_icl */
 /* hsum_sq - *total += sum of x[i]**2, exactly, for any n */
 #include "sums.h"
 
@@ -12,16 +12,22 @@ _Static_assert(SQUARES_PER_LANE != 2 ||
 static INLINE void hsum_sq_bytes(const void *x, size_t n, qops_total *total, qops_dtype in) {
     const size_t most = (in == u8 ? steps_u8 : steps_i8) * LANES;
     size_t i = unaligned_head(x, 1, n);
-    if (i > 0) /* apart: a step more in the first sums could overflow a lane */
-        total_add(total,
-                  (int64_t)vsquare_sums_total(vsquare_sums_add(in, vsquare_sums_zero(), x, 0, i)));
+    if (i > 0) { /* apart: a step more in the first sums could overflow a lane */
+        const vsquare_sums s = vsquare_sums_add(in, vsquare_sums_zero(), x, 0, i);
+        total_add(total, (int64_t)vsquare_sums_total(in, s));
+    }
     while (i < n) {
         const size_t end = n - i > most ? i + most : n;
-        vsquare_sums s = vsquare_sums_zero();
-        for (; i + LANES <= end; i += LANES) s = vsquare_sums_add(in, s, x, i, LANES);
-        if (i < end) s = vsquare_sums_add(in, s, x, i, end - i);
+        vsquare_sums s[SQUARE_CHAINS];
+        for (int k = 0; k < SQUARE_CHAINS; k++) s[k] = vsquare_sums_zero();
+        for (; i + SQUARE_CHAINS * LANES <= end; i += SQUARE_CHAINS * LANES)
+            for (int k = 0; k < SQUARE_CHAINS; k++)
+                s[k] = vsquare_sums_add(in, s[k], x, i + k * LANES, LANES);
+        for (; i + LANES <= end; i += LANES) s[0] = vsquare_sums_add(in, s[0], x, i, LANES);
+        if (i < end) s[0] = vsquare_sums_add(in, s[0], x, i, end - i);
         i = end;
-        total_add(total, (int64_t)vsquare_sums_total(s));
+        for (int k = 0; k < SQUARE_CHAINS; k++)
+            total_add(total, (int64_t)vsquare_sums_total(in, s[k]));
     }
 }
 

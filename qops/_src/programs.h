@@ -9,6 +9,8 @@
 typedef struct {
     qops_convert_fn *dequantize_a, *dequantize_b, *quantize;
     qops_binary_fn *binary;
+    qops_table_fn *take;
+    const void *entries;           /* of the table */
     size_t a_size, b_size, y_size; /* of an element, in bytes */
 } program;
 
@@ -49,8 +51,20 @@ static __attribute__((noinline)) void run_composed(const program *k, void *const
 static inline void run_program(const program *k, void *const *x, size_t n, const qops_params *p) {
     if (k->dequantize_a != NULL && k->quantize != NULL) run_composed(k, x, n, p);
     else if (k->binary != NULL) k->binary(x[0], x[1], x[2], n, p);
+    else if (k->take != NULL) k->take(x[0], x[1], n, k->entries);
     else if (k->quantize != NULL) k->quantize(x[0], x[1], n, p);
     else k->dequantize_a(x[0], x[1], n, p);
+}
+
+/* Codes of shape (outer, channels, inner), each channel with its own `entry_bytes` of the table */
+static inline void take_channels(const program *k, const char *x, char *y, size_t outer,
+                                 size_t channels, size_t inner, size_t entry_bytes) {
+    for (size_t i = 0; i < outer; i++)
+        for (size_t c = 0; c < channels; c++) {
+            k->take(x, y, inner, (const char *)k->entries + c * entry_bytes);
+            x += inner * k->a_size;
+            y += inner * k->y_size;
+        }
 }
 
 static inline void run_elementwise(const runs *r, void *const *x, size_t n, const qops_params *p) {

@@ -1,4 +1,4 @@
-/*@targets $maxopt #all */
+/*@targets $maxopt #all avx512_icl */
 /* qadd - y[i] = quantize(dequantize(a[i]) + dequantize(b[i])); see binary.h. */
 #include "binary.h"
 

@@ -10,10 +10,10 @@
 #include <stdint.h>
 
 /* Goes up with every change of this file that a library compiled before would not notice. */
-#define QOPS_ABI 2
+#define QOPS_ABI 3
 
 typedef enum { u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64, QOPS_N_DTYPES } qops_dtype;
-typedef enum { convert, binary, reduce, accumulate } qops_family;
+typedef enum { convert, binary, reduce, accumulate, table } qops_family;
 
 /* (scale, zero point) pairs as the array boundary prepares them, one array per quantity: one pair
  * for the whole call, or one per element (qops_params.per_element). */
@@ -45,6 +45,9 @@ typedef void qops_convert_fn(const void *x, void *y, size_t n, const qops_params
 typedef void qops_binary_fn(const void *a, const void *b, void *y, size_t n, const qops_params *p);
 typedef void qops_reduce_fn(const void *x, size_t n, qops_total *total); /* adds to *total */
 typedef void qops_accumulate_fn(const void *x, int64_t *y, size_t n);    /* y[i] += f(x[i]) */
+
+/* y[i] = entry x[i] of a table that has one for each pattern of bits, read as unsigned */
+typedef void qops_table_fn(const void *x, void *y, size_t n, const void *entries);
 
 typedef void qops_any_fn(void); /* of a family that its caller knows */
 

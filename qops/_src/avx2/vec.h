@@ -304,6 +304,14 @@ static INLINE vcodes vcodes_from_sum(qops_dtype out, vi32 t, vi32 zero) {
     return r;
 }
 
+static INLINE vi32 vi32_split(qops_dtype in, const void *x, size_t i, size_t m, int32_t zero) {
+    return vi32_sub(vi32_load_as(in, x, i, m), vi32_set(zero));
+}
+
+static INLINE vcodes vcodes_join(qops_dtype out, vi32 t, vi32 zero) {
+    return vcodes_from_sum(out, t, zero);
+}
+
 static INLINE vcodes vcodes_max(qops_dtype out, vcodes c, int32_t floor) {
     if (out == u8) c.v[0] = _mm256_max_epu8(c.v[0], _mm256_set1_epi8((char)floor));
     else if (out == i8) c.v[0] = _mm256_max_epi8(c.v[0], _mm256_set1_epi8((char)floor));
@@ -360,6 +368,7 @@ static INLINE int64_t vi64_total(vi64 v) {
 }
 
 #define SQUARES_PER_LANE 2
+#define SQUARE_CHAINS 1
 typedef __m256i vbyte_sums;
 typedef struct {
     __m256i v[2]; /* of even and of odd bytes, to halve the dependency chain */
@@ -403,12 +412,57 @@ static INLINE vsquare_sums vsquare_sums_add(qops_dtype in, vsquare_sums s, const
     return s;
 }
 
-static INLINE uint64_t vsquare_sums_total(vsquare_sums s) {
+static INLINE uint64_t vsquare_sums_total(qops_dtype in, vsquare_sums s) {
+    (void)in;
     uint32_t lane[16];
     uint64_t total = 0;
     for (int k = 0; k < 2; k++) _mm256_storeu_si256((__m256i *)(lane + 8 * k), s.v[k]);
     for (int k = 0; k < 16; k++) total += lane[k];
     return total;
+}
+
+/* Tables */
+
+/* pshufb takes one of 16 bytes by the low bits of an index, and 0 where its top bit is set. So with
+ * part k of the table changed to part k ^ part k - 1, the exclusive or of all parts up to the one
+ * of an index is its entry, and indices that are negative after 16 k are taken off add nothing.
+ * That goes for 128 indices: the others are the same with the top bit flipped. */
+typedef struct {
+    __m256i v[16];
+} vtable;
+
+static INLINE vtable vtable_load(const uint8_t *entries) {
+    vtable t;
+    for (int k = 0; k < 16; k++) {
+        const __m128i x = _mm_loadu_si128((const __m128i *)(entries + 16 * k));
+        t.v[k] = _mm256_broadcastsi128_si256(x);
+    }
+    for (int k = 15; k > 0; k--)
+        if (k != 8) t.v[k] = _mm256_xor_si256(t.v[k], t.v[k - 1]);
+    return t;
+}
+
+static INLINE vcodes vtable_take(vtable t, vbytes v) {
+    __m256i half[2] = {v, _mm256_xor_si256(v, _mm256_set1_epi8(INT8_MIN))};
+    __m256i r[2] = {_mm256_shuffle_epi8(t.v[0], half[0]), _mm256_shuffle_epi8(t.v[8], half[1])};
+    for (int k = 1; k < 8; k++)
+        for (int j = 0; j < 2; j++) {
+            half[j] = _mm256_subs_epi8(half[j], _mm256_set1_epi8(16));
+            r[j] = _mm256_xor_si256(r[j], _mm256_shuffle_epi8(t.v[8 * j + k], half[j]));
+        }
+    return (vcodes){{_mm256_or_si256(r[0], r[1])}};
+}
+
+typedef const int32_t *vwide_table;
+static INLINE vwide_table vwide_table_load(const int32_t *entries) { return entries; }
+static INLINE vi32 vwide_table_take(vwide_table t, vbytes v) {
+    vi32 r;
+    for (int k = 0; k < 4; k++) {
+        const __m128i part = k < 2 ? _mm256_castsi256_si128(v) : _mm256_extracti128_si256(v, 1);
+        const __m256i index = _mm256_cvtepu8_epi32(k % 2 ? _mm_srli_si128(part, 8) : part);
+        r.v[k] = _mm256_i32gather_epi32(t, index, 4);
+    }
+    return r;
 }
 
 #endif

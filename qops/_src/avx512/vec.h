@@ -1,7 +1,8 @@
 /* avx512/vec.h - the primitives on 64 lanes, four 512-bit vectors (x86-64-v4). Meanings: scalar/vec.h.
  *
  * m < LANES becomes a mask; masked-out bytes are neither read nor written. With m == LANES the
- * compiler sees that the masks are all ones and drops them. */
+ * compiler sees that the masks are all ones and drops them. A level that builds on this one includes
+ * it and defines OWN_<group> for those primitives that it has others of. */
 #ifndef QOPS_VEC_H
 #define QOPS_VEC_H
 
@@ -289,6 +290,16 @@ static INLINE vcodes vcodes_from_sum(qops_dtype out, vi32 t, vi32 zero) {
     return r;
 }
 
+#ifndef OWN_SPLIT
+static INLINE vi32 vi32_split(qops_dtype in, const void *x, size_t i, size_t m, int32_t zero) {
+    return vi32_sub(vi32_load_as(in, x, i, m), vi32_set(zero));
+}
+
+static INLINE vcodes vcodes_join(qops_dtype out, vi32 t, vi32 zero) {
+    return vcodes_from_sum(out, t, zero);
+}
+#endif
+
 static INLINE vcodes vcodes_max(qops_dtype out, vcodes c, int32_t floor) {
     if (out == u8) c.v[0] = _mm512_max_epu8(c.v[0], _mm512_set1_epi8((char)floor));
     else c.v[0] = _mm512_max_epi8(c.v[0], _mm512_set1_epi8((char)floor));
@@ -341,12 +352,7 @@ static INLINE int64_t vi64_total(vi64 v) {
     return _mm512_reduce_add_epi64(s);
 }
 
-#define SQUARES_PER_LANE 2
 typedef __m512i vbyte_sums;
-typedef struct {
-    __m512i v[2]; /* of even and of odd bytes, to halve the dependency chain */
-} vsquare_sums;
-
 static INLINE vbytes vbytes_load(qops_dtype in, const void *x, size_t i, size_t m) {
     (void)in;
     return _mm512_maskz_loadu_epi8(lanes(m), (const char *)x + i);
@@ -364,6 +370,13 @@ static INLINE uint64_t vbyte_sums_total(vbyte_sums s) {
     return (uint64_t)_mm512_reduce_add_epi64(s);
 }
 
+#ifndef OWN_SQUARES
+#define SQUARES_PER_LANE 2
+#define SQUARE_CHAINS 1
+typedef struct {
+    __m512i v[2]; /* of even and of odd bytes, to halve the dependency chain */
+} vsquare_sums;
+
 static INLINE vsquare_sums vsquare_sums_zero(void) {
     return (vsquare_sums){{_mm512_setzero_si512(), _mm512_setzero_si512()}};
 }
@@ -380,7 +393,8 @@ static INLINE vsquare_sums vsquare_sums_add(qops_dtype in, vsquare_sums s, const
 }
 
 /* The lanes are unsigned, which a reduction of signed 32-bit lanes would not know. */
-static INLINE uint64_t vsquare_sums_total(vsquare_sums s) {
+static INLINE uint64_t vsquare_sums_total(qops_dtype in, vsquare_sums s) {
+    (void)in;
     vi64 t = vi64_zero();
     for (int k = 0; k < 2; k++) {
         t.v[2 * k] = _mm512_and_si512(s.v[k], _mm512_set1_epi64(UINT32_MAX));
@@ -388,5 +402,47 @@ static INLINE uint64_t vsquare_sums_total(vsquare_sums s) {
     }
     return (uint64_t)vi64_total(t);
 }
+#endif
+
+/* Tables */
+#ifndef OWN_TABLES
+/* As avx2/vec.h has it */
+typedef struct {
+    __m512i v[16];
+} vtable;
+
+static INLINE vtable vtable_load(const uint8_t *entries) {
+    vtable t;
+    for (int k = 0; k < 16; k++) {
+        const __m128i x = _mm_loadu_si128((const __m128i *)(entries + 16 * k));
+        t.v[k] = _mm512_broadcast_i32x4(x);
+    }
+    for (int k = 15; k > 0; k--)
+        if (k != 8) t.v[k] = _mm512_xor_si512(t.v[k], t.v[k - 1]);
+    return t;
+}
+
+static INLINE vcodes vtable_take(vtable t, vbytes v) {
+    __m512i half[2] = {v, _mm512_xor_si512(v, _mm512_set1_epi8(INT8_MIN))};
+    __m512i r[2] = {_mm512_shuffle_epi8(t.v[0], half[0]), _mm512_shuffle_epi8(t.v[8], half[1])};
+    for (int k = 1; k < 8; k++)
+        for (int j = 0; j < 2; j++) {
+            half[j] = _mm512_subs_epi8(half[j], _mm512_set1_epi8(16));
+            r[j] = _mm512_xor_si512(r[j], _mm512_shuffle_epi8(t.v[8 * j + k], half[j]));
+        }
+    return (vcodes){{_mm512_or_si512(r[0], r[1])}};
+}
+
+typedef const int32_t *vwide_table;
+static INLINE vwide_table vwide_table_load(const int32_t *entries) { return entries; }
+static INLINE vi32 vwide_table_take(vwide_table t, vbytes v) {
+    vi32 r;
+    const __m128i part[] = {_mm512_castsi512_si128(v), _mm512_extracti32x4_epi32(v, 1),
+                            _mm512_extracti32x4_epi32(v, 2), _mm512_extracti32x4_epi32(v, 3)};
+    for (int k = 0; k < 4; k++)
+        r.v[k] = _mm512_i32gather_epi32(_mm512_cvtepu8_epi32(part[k]), t, 4);
+    return r;
+}
+#endif
 
 #endif

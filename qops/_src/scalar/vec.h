@@ -124,6 +124,15 @@ static INLINE vcodes vcodes_from_sum(qops_dtype out, vi32 t, vi32 zero) {
     return c < lo ? lo : c > hi ? hi : c;
 }
 
+/* Codes minus a zero point, and back: between the two an operation has the lanes in an order that
+ * is the level's own, the same for all, and the one that is cheapest to get from 8-bit codes. */
+static INLINE vi32 vi32_split(qops_dtype in, const void *x, size_t i, size_t m, int32_t zero) {
+    return vi32_sub(vi32_load_as(in, x, i, m), vi32_set(zero));
+}
+static INLINE vcodes vcodes_join(qops_dtype out, vi32 t, vi32 zero) {
+    return vcodes_from_sum(out, t, zero);
+}
+
 static INLINE vcodes vcodes_max(qops_dtype out, vcodes c, int32_t floor) {
     (void)out;
     return c < floor ? floor : c;
@@ -147,6 +156,7 @@ static INLINE int64_t vi64_total(vi64 v) { return v; }
 /* Sums of bytes in 64-bit lanes, and of their squares in 32-bit lanes read as unsigned: a step adds
  * up to SQUARES_PER_LANE squares to a lane. */
 #define SQUARES_PER_LANE 1
+#define SQUARE_CHAINS 1 /* sums that a loop should keep, since an addition waits for the last */
 typedef uint64_t vbyte_sums;
 typedef uint32_t vsquare_sums;
 static INLINE vbytes vbytes_load(qops_dtype in, const void *x, size_t i, size_t m) {
@@ -165,6 +175,14 @@ static INLINE vsquare_sums vsquare_sums_add(qops_dtype in, vsquare_sums s, const
     const int32_t q = vi32_load_as(in, x, i, m);
     return s + (uint32_t)(q * q);
 }
-static INLINE uint64_t vsquare_sums_total(vsquare_sums s) { return s; }
+static INLINE uint64_t vsquare_sums_total(qops_dtype in, vsquare_sums s) { return (void)in, s; }
+
+/* Tables of 256 entries, of a byte and of four: lane i becomes entry v[i]. */
+typedef const uint8_t *vtable;
+typedef const int32_t *vwide_table;
+static INLINE vtable vtable_load(const uint8_t *entries) { return entries; }
+static INLINE vcodes vtable_take(vtable t, vbytes v) { return t[v]; }
+static INLINE vwide_table vwide_table_load(const int32_t *entries) { return entries; }
+static INLINE vi32 vwide_table_take(vwide_table t, vbytes v) { return t[v]; }
 
 #endif
