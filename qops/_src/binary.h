@@ -26,7 +26,7 @@ static INLINE vf32 binary_load(qops_dtype d, const void *x, size_t i, size_t m, 
 }
 
 static INLINE void binary_step(binary_params k, const void *a, const void *b, void *y, size_t i,
-                               size_t m, binary_op op, qops_dtype d) {
+                               size_t m, binary_op op, qops_dtype d, quotient_how how) {
     const vf32 va = binary_load(d, a, i, m, k.a_scale, k.a_zero);
     const vf32 vb = binary_load(d, b, i, m, k.b_scale, k.b_zero);
     const vf32 v = op == ADD ? vf32_add(va, vb) : vf32_mul(va, vb);
@@ -35,26 +35,38 @@ static INLINE void binary_step(binary_params k, const void *a, const void *b, vo
         return;
     }
     const quantizer quantize = quantizer_set(k.y);
-    const vi32 t = vi32_round_quotient(TWO_STEPS, v, quantize.quotient);
+    const vi32 t = vi32_round_quotient(how, v, quantize.quotient);
     /* quantize is monotone, so relu may as well be done on codes, many to a vector */
     vcodes_store(d, y, i, vcodes_max(d, vcodes_join(d, t, quantize.zero), k.floor), m);
+}
+
+static INLINE void binary_steps(binary_params k, const void *a, const void *b, void *y, size_t n,
+                                binary_op op, qops_dtype d, quotient_how how) {
+    size_t i = unaligned_head(y, d == f32 ? 4 : 1, n);
+    if (i > 0) binary_step(k, a, b, y, 0, i, op, d, how);
+    for (; i + LANES <= n; i += LANES) binary_step(k, a, b, y, i, LANES, op, d, how);
+    if (i < n) binary_step(k, a, b, y, i, n - i, op, d, how);
 }
 
 static INLINE void binary_loop(const void *a, const void *b, void *y, size_t n,
                                const qops_params *p, binary_op op, qops_dtype d) {
     binary_params k = {.float_floor = p->relu ? 0.0f : -HUGE_VALF};
-    if (d != f32) {
-        k.a_scale = *p->a.scale;
-        k.a_zero = *p->a.zero;
-        k.b_scale = *p->b.scale;
-        k.b_zero = *p->b.zero;
-        k.y = one_quantizer_load(p->y);
-        k.floor = p->relu ? *p->y.zero : code_min(d);
+    if (d == f32) {
+        binary_steps(k, a, b, y, n, op, d, DIVISION);
+        return;
     }
-    size_t i = unaligned_head(y, d == f32 ? 4 : 1, n);
-    if (i > 0) binary_step(k, a, b, y, 0, i, op, d);
-    for (; i + LANES <= n; i += LANES) binary_step(k, a, b, y, i, LANES, op, d);
-    if (i < n) binary_step(k, a, b, y, i, n - i, op, d);
+    k.a_scale = *p->a.scale;
+    k.a_zero = *p->a.zero;
+    k.b_scale = *p->b.scale;
+    k.b_zero = *p->b.zero;
+    k.y = one_quantizer_load(p->y);
+    k.floor = p->relu ? *p->y.zero : code_min(d);
+    /* a bound for all codes, the roundings included */
+    const double a_most = 256.0 * k.a_scale, b_most = 256.0 * k.b_scale;
+    const double most = op == ADD ? a_most + b_most : a_most * b_most;
+    if (most < (double)LARGEST_QUOTIENT * k.y.scale)
+        binary_steps(k, a, b, y, n, op, d, TWO_STEPS_SMALL);
+    else binary_steps(k, a, b, y, n, op, d, TWO_STEPS);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/*@targets $maxopt #all avx512_icl */
+/*@targets $maxopt #all */
 /* qmul - y[i] = quantize(dequantize(a[i]) * dequantize(b[i])); see binary.h. */
 #include "binary.h"
 

@@ -85,7 +85,12 @@ typedef struct {
  * codes; with a scale per element to one number for all, unless the scales differ so much that some
  * quotient then reaches LARGEST_QUOTIENT: again a division. Below, a NaN becomes INT32_MIN, which
  * is the right side. */
-typedef enum { TWO_STEPS, THREE_STEPS, DIVISION } quotient_how;
+typedef enum {
+    TWO_STEPS,
+    TWO_STEPS_SMALL, /* of x that are known to have quotients below LARGEST_QUOTIENT: no clamp */
+    THREE_STEPS,
+    DIVISION
+} quotient_how;
 #define SCALE_MIN 0x1p-50f
 #define SCALE_MAX 0x1p50f
 #define LARGEST_QUOTIENT 0x1p30f

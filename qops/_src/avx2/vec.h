@@ -259,8 +259,9 @@ static INLINE vi32 vi32_round_quotient(quotient_how how, vf32 x, vquotient k) {
             q = _mm256_min_ps(_mm256_div_ps(x.v[j], k.scale.v[j]),
                               _mm256_set1_ps(LARGEST_QUOTIENT));
         } else {
-            const __m256 h = k.recip.v[j], v = _mm256_min_ps(x.v[j], k.limit.v[j]);
-            if (how == TWO_STEPS) {
+            const __m256 h = k.recip.v[j];
+            const __m256 v = how == TWO_STEPS_SMALL ? x.v[j] : _mm256_min_ps(x.v[j], k.limit.v[j]);
+            if (how != THREE_STEPS) {
                 q = _mm256_fmadd_ps(v, h, _mm256_mul_ps(v, k.recip_low.v[j]));
             } else {
                 q = _mm256_mul_ps(v, h);

@@ -244,8 +244,9 @@ static INLINE vi32 vi32_round_quotient(quotient_how how, vf32 x, vquotient k) {
             q = _mm512_min_ps(_mm512_div_ps(x.v[j], k.scale.v[j]),
                               _mm512_set1_ps(LARGEST_QUOTIENT));
         } else {
-            const __m512 h = k.recip.v[j], v = _mm512_min_ps(x.v[j], k.limit.v[j]);
-            if (how == TWO_STEPS) {
+            const __m512 h = k.recip.v[j];
+            const __m512 v = how == TWO_STEPS_SMALL ? x.v[j] : _mm512_min_ps(x.v[j], k.limit.v[j]);
+            if (how != THREE_STEPS) {
                 q = _mm512_fmadd_ps(v, h, _mm512_mul_ps(v, k.recip_low.v[j]));
             } else {
                 q = _mm512_mul_ps(v, h);
