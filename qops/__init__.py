@@ -24,6 +24,7 @@ from ._loader import (  # noqa: E402
 )
 from .params import choose_qparams  # noqa: E402
 from .tables import lookup_table  # noqa: E402
+from .threads import get_num_threads, set_num_threads  # noqa: E402
 
 _loader.activate()
 
@@ -36,6 +37,7 @@ __all__ = [
     "available_isas",
     "choose_qparams",
     "dequantize",
+    "get_num_threads",
     "hsum",
     "hsum_sq",
     "isa",
@@ -45,6 +47,7 @@ __all__ = [
     "qmul",
     "quantize",
     "requantize",
+    "set_num_threads",
     "show_config",
     "show_runtime",
     "take",

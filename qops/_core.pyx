@@ -15,9 +15,12 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 import operator
+from time import perf_counter
 
 import numpy as np
 from numpy.exceptions import AxisError
+
+from . import threads
 
 cnp.import_array()
 
@@ -157,6 +160,14 @@ cdef enum:
 # From so many elements on, releasing the GIL (some 50 ns) costs nothing that counts.
 cdef enum:
     NOGIL_ELEMENTS = 4096
+
+
+# A call of more than twice so many elements runs these first, to see how long they
+# take; the rest goes to as many threads as get enough to do. Parts begin at multiples of
+# of PART_UNIT elements, so that no two write to one cache line of an aligned array.
+cdef enum:
+    MEASURED_ELEMENTS = 131072
+    PART_UNIT = 4096
 
 
 # ------------------------------------------------------------ kernels and levels
@@ -641,6 +652,7 @@ cdef class _Call:
     cdef list pairs  # of a, b and the result; None where there are none
     cdef program kernels
     cdef bint relu, divide
+    cdef size_t n_elements
 
     cdef void part(self, runs *r, Py_ssize_t first, Py_ssize_t length):
         """Set up `length` elements of the block axis, or all if it is not blocked."""
@@ -688,6 +700,9 @@ cdef class _Call:
         cdef Py_ssize_t first, length = 1
         if 0 in self.shape:
             return
+        self.n_elements = 1
+        for n in self.shape:
+            self.n_elements *= n
         parts = [(0, 1)]
         if self.block is not None:
             n = self.shape[self.axis]
@@ -697,13 +712,61 @@ cdef class _Call:
         try:
             for first, length in parts:
                 self.part(&r, first, length)
+                plan_runs(&r)
+                if self.n_elements > 2 * MEASURED_ELEMENTS:
+                    self.run_large(&r)
+                    continue
                 with nogil:
-                    plan_runs(&r)
                     for k in range(r.n_arrays):
                         data[k] = r.arrays[k].data
                     do_runs(&r, data, buffers)
         finally:
             PyMem_RawFree(buffers)
+
+    cdef object run_large(self, const runs *r):
+        """Run the rows of the outermost dimension in as many threads as it pays."""
+        cdef size_t rows = r.shape[r.ndim - 1], i, step
+        cdef double start
+        i = min(rows, 1 + MEASURED_ELEMENTS * rows // self.n_elements)
+        first = _runs_part(r, 0, i)
+        start = perf_counter()
+        first()
+        if i == rows:
+            return
+        step = _part_size(perf_counter() - start, i, rows - i, 1)
+        parts = []
+        while i < rows:
+            parts.append(_runs_part(r, i, min(step, rows - i)))
+            i += step
+        threads.run_parts(parts)
+
+
+@cython.final
+cdef class _RunsPart:
+    """A range of the outermost dimension of planned runs."""
+
+    cdef runs r
+    cdef char *data[3]
+
+    def __call__(self):
+        cdef run_buffers *buffers = _new_buffers()
+        with nogil:
+            do_runs(&self.r, self.data, buffers)
+        PyMem_RawFree(buffers)
+
+
+cdef _RunsPart _runs_part(const runs *r, Py_ssize_t first, size_t rows):
+    cdef _RunsPart part = _RunsPart()
+    cdef int k, outermost = r.ndim - 1
+    memcpy(&part.r, r, sizeof(runs))
+    part.r.shape[outermost] = rows
+    for k in range(3):
+        if k < r.n_arrays:
+            part.data[k] = r.arrays[k].data + first * r.arrays[k].strides[outermost]
+        if r.pairs[k].pairs.scale != NULL:
+            part.r.pairs[k].pairs = pairs_from(
+                r.pairs[k].pairs, first * r.pairs[k].strides[outermost])
+    return part
 
 
 cdef object _apart(object x, object out):
@@ -784,14 +847,64 @@ cdef bint _fits(cnp.ndarray x, cnp.ndarray out) noexcept:
     return y >= a + cnp.PyArray_NBYTES(x) or a >= y + cnp.PyArray_NBYTES(out)
 
 
-cdef void _run_plain(
+cdef object _run_plain(
     const program *k, void **x, size_t n, const qops_params *p
-) noexcept:
-    if n >= NOGIL_ELEMENTS:
+):
+    if n > 2 * MEASURED_ELEMENTS:
+        _run_large(k, x, n, p)
+    elif n >= NOGIL_ELEMENTS:
         with nogil:
             run_program(k, x, n, p)
     elif n > 0:
         run_program(k, x, n, p)
+
+
+cdef object _run_large(const program *k, void **x, size_t n, const qops_params *p):
+    cdef size_t i = MEASURED_ELEMENTS, step
+    cdef double start = perf_counter()
+    with nogil:
+        run_program(k, x, i, p)
+    step = _part_size(perf_counter() - start, i, n - i, PART_UNIT)
+    parts = []
+    while i < n:
+        parts.append(_plain_part(k, x, i, min(step, n - i), p))
+        i += step
+    threads.run_parts(parts)
+
+
+cdef size_t _part_size(double seconds, size_t done, size_t rest, size_t unit):
+    """Return how many elements (or rows) a thread gets, from the time of the first."""
+    cdef double worth = seconds / done * rest / <double>threads.SECONDS
+    cdef size_t n = min(threads.get_num_threads(), int(min(worth, 2.0**31)))
+    return rest if n <= 1 else (rest // n + unit) // unit * unit
+
+
+@cython.final
+cdef class _PlainPart:
+    """A range of the elements of a call on contiguous arrays."""
+
+    cdef program k
+    cdef void *data[3]
+    cdef size_t n
+    cdef qops_params p
+
+    def __call__(self):
+        with nogil:
+            run_program(&self.k, self.data, self.n, &self.p)
+
+
+cdef _PlainPart _plain_part(
+    const program *k, void **x, size_t first, size_t n, const qops_params *p
+):
+    cdef _PlainPart part = _PlainPart()
+    part.k, part.p, part.n = k[0], p[0], n
+    part.data[0] = <char *>x[0] + first * k.a_size
+    if k.binary != NULL:
+        part.data[1] = <char *>x[1] + first * k.b_size
+        part.data[2] = <char *>x[2] + first * k.y_size
+    else:
+        part.data[1] = <char *>x[1] + first * k.y_size
+    return part
 
 
 def quantize(x, scale, zero_point=0, *, dtype=None, axis=None, block_size=None,
@@ -863,6 +976,7 @@ def quantize(x, scale, zero_point=0, *, dtype=None, axis=None, block_size=None,
         if in_code in _FLOATS and out_code in _CODES and _one_pair(
             &pair, scale, zero_point, <qops_dtype>out_code, in_code != f64
         ):
+            kernels.a_size, kernels.y_size = _size_of(in_code), _size_of(out_code)
             kernels.quantize = <qops_convert_fn *>_quantize.find(
                 table_in_use(), in_code, out_code)
             memset(&p, 0, sizeof(p))
@@ -959,6 +1073,7 @@ def dequantize(q, scale, zero_point=0, *, dtype=None, axis=None, block_size=None
             &pair, scale, zero_point, <qops_dtype>in_code, out_code == f32
         ):
             memset(&kernels, 0, sizeof(kernels))
+            kernels.a_size, kernels.y_size = _size_of(in_code), _size_of(out_code)
             kernels.dequantize_a = <qops_convert_fn *>_dequantize.find(
                 table_in_use(), in_code, out_code)
             memset(&p, 0, sizeof(p))
@@ -1088,7 +1203,7 @@ cdef void _make_table(
     cdef void *data[3]
     data[0], data[1], data[2] = _all_bytes, entries, NULL
     run_program(k, data, 256, p)
-    _set_take(k, entries, table, 1, _code_size(out))
+    _set_take(k, entries, table, 1, _size_of(out))
 
 
 cdef void _set_take(
@@ -1253,11 +1368,16 @@ cdef void _set_composed(
     k.dequantize_a = <qops_convert_fn *>_dequantize.find(table, a, f32)
     k.dequantize_b = <qops_convert_fn *>_dequantize.find(table, b, f32)
     k.quantize = <qops_convert_fn *>_quantize.find(table, f32, y)
-    k.a_size, k.b_size, k.y_size = _code_size(a), _code_size(b), _code_size(y)
+    k.a_size, k.b_size, k.y_size = _size_of(a), _size_of(b), _size_of(y)
 
 
-cdef size_t _code_size(int code) noexcept:
-    return 1 if code == u8 or code == i8 else 4 if code == i32 else 2
+cdef size_t _size_of(int code) noexcept:
+    """Return the bytes of an element."""
+    if code == u8 or code == i8:
+        return 1
+    if code == i32 or code == f32:
+        return 4
+    return 8 if code == i64 or code == f64 else 2
 
 
 cdef object _binary(
@@ -1294,6 +1414,7 @@ cdef object _binary(
             p.y, p.relu = pairs_of_one(&y_pair), relu
             if pairs_limit(&p.y, <qops_dtype>out_code, y_pair.scale, y_pair.scale):
                 memset(&kernels, 0, sizeof(kernels))
+                kernels.a_size = kernels.b_size = kernels.y_size = 1
                 kernels.binary = <qops_binary_fn *>op.find(table, a_code, out_code)
                 data[0] = cnp.PyArray_DATA(a)
                 data[1] = cnp.PyArray_DATA(b)
@@ -1532,6 +1653,43 @@ cdef list _reduced_axes(str op, object axis, int ndim):
     return axes
 
 
+@cython.final
+cdef class _SumPart:
+    """A range of the elements of an exact sum."""
+
+    cdef qops_reduce_fn *reduce
+    cdef const char *x
+    cdef size_t n
+    cdef qops_total total
+
+    def __call__(self):
+        with nogil:
+            self.reduce(self.x, self.n, &self.total)
+
+
+cdef _SumPart _sum_part(
+    qops_reduce_fn *reduce, const char *x, size_t first, size_t n, size_t size
+):
+    cdef _SumPart part = _SumPart()
+    part.reduce, part.x, part.n = reduce, x + first * size, n
+    return part
+
+
+cdef object _sum_large(qops_reduce_fn *reduce, const char *x, size_t n, size_t size):
+    cdef size_t i = MEASURED_ELEMENTS, step
+    cdef double start
+    cdef _SumPart part
+    parts = [_sum_part(reduce, x, 0, i, size)]
+    start = perf_counter()
+    parts[0]()
+    step = _part_size(perf_counter() - start, i, n - i, PART_UNIT)
+    while i < n:
+        parts.append(_sum_part(reduce, x, i, min(step, n - i), size))
+        i += step
+    threads.run_parts(parts[1:])
+    return sum([_int_of(&part.total) for part in parts])
+
+
 cdef object _sum(
     _Op op, _Op columns_op, object q, object axis, bint keepdims
 ):
@@ -1546,6 +1704,8 @@ cdef object _sum(
     kernels.accumulate = <qops_accumulate_fn *>columns_op.find(table, code, i64)
     if axis is None and not keepdims and (n == 0 or cnp.PyArray_ISCARRAY_RO(x)):
         total.low = total.high = 0
+        if n > 2 * MEASURED_ELEMENTS:
+            return _sum_large(kernels.reduce, <const char *>data, n, x.itemsize)
         if n:
             with nogil:
                 kernels.reduce(data, n, &total)

@@ -17,6 +17,7 @@ import numpy as np
 import qops
 from qops import _levels
 
+qops.set_num_threads(1)  # the limits are those of one thread
 LEVELS = [level.name for level in _levels.LEVELS]
 DTYPES: dict[str, np.dtype[Any]] = {
     "u8": np.dtype(np.uint8),
@@ -193,6 +194,22 @@ def requantize(x: str, y: str, kind: str = "per tensor") -> Case:
     return Case("requantize", _name("requantize", [x, y], kind), make, *sizes)
 
 
+def take(x: str, y: str) -> Case:
+    """Codes to entries of a table of all codes."""
+
+    def make(n: int) -> Calls:
+        q, out = codes(DTYPES[x], (n,)), empty(DTYPES[y], (n,))
+        table = numbers(DTYPES[y], (256,))
+        low = int(np.iinfo(DTYPES[x]).min)
+        return Calls(
+            partial(qops.take, q, table, out=out),
+            lambda: table[q if low == 0 else q.astype(np.intp) - low],
+        )
+
+    size = DTYPES[x].itemsize, DTYPES[y].itemsize
+    return Case("take", _name("take", [x, y], "per tensor"), make, *size)
+
+
 def binary(op: str, dtype: str, kind: str = "per tensor") -> Case:
     """Two arrays of codes to a third; kind is that of the first."""
     function = getattr(qops, op)
@@ -262,6 +279,9 @@ CASES = {
         requantize("u8", "u8"),
         requantize("i32", "i8"),
         requantize("i32", "i8", "last axis"),
+        take("u8", "u8"),
+        take("i8", "i8"),
+        take("u8", "f32"),
         binary("qadd", "u8"),
         binary("qadd", "i8"),
         binary("qadd", "u8", "last axis"),
