@@ -163,7 +163,7 @@ cdef enum:
 
 
 # A call of more than twice so many elements runs these first, to see how long they
-# take; the rest goes to as many threads as get enough to do. Parts begin at multiples of
+# take; the rest goes to as many threads as get enough to do. Parts begin at multiples
 # of PART_UNIT elements, so that no two write to one cache line of an aligned array.
 cdef enum:
     MEASURED_ELEMENTS = 131072
