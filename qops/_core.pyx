@@ -287,6 +287,7 @@ cdef _Op _qadd = _Op("qadd")
 cdef _Op _qmul = _Op("qmul")
 cdef _Op _take = _Op("take")
 cdef _Op _take_wide = _Op("take_wide")
+cdef _Op _take_words = _Op("take_words")
 cdef _Op _hsum = _Op("hsum")
 cdef _Op _hsum_sq = _Op("hsum_sq")
 cdef _Op _add_codes = _Op("add_codes")
@@ -1214,6 +1215,7 @@ cdef void _set_take(
     memset(k, 0, sizeof(program))
     k.take = <qops_table_fn *>(
         _take.find(table, u8, u8) if x == 1 and y == 1 else
+        _take_words.find(table, u8, f32) if x == 1 and y == 4 else
         _take_wide.find(table, u8 if x == 1 else u16, entry))
     k.entries, k.a_size, k.y_size = entries, x, y
 

@@ -104,6 +104,7 @@ ORACLES = {
     "qmul": qmul,
     "take": take,
     "take_wide": take,
+    "take_words": take,
     "hsum": hsum,
     "hsum_sq": hsum_sq,
     "add_codes": hsum,

@@ -1,0 +1,126 @@
+"""Time every kernel on every level that has it; list where a lower level is faster.
+
+What is found is for the @targets statements: a level that does not gain from a source
+is left out of its statement, or the kernel mended.
+"""
+
+import argparse
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from suite.cases import Call, codes, empty, numbers
+from table import Contender, Times, levels, machine, race, ratio, speed
+
+import qops
+from qops import _core
+
+N = 1 << 16  # in the L2 cache, where the kernel counts and not the memory
+COLUMNS = 1 << 10
+LOSS = 0.97  # of the speed of a lower level; less is no noise
+DTYPES = {
+    "u8": np.dtype(np.uint8),
+    "i8": np.dtype(np.int8),
+    "u16": np.dtype(np.uint16),
+    "i16": np.dtype(np.int16),
+    "i32": np.dtype(np.int32),
+    "f16": np.dtype(np.float16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+}
+
+
+def _quantize(x: Any, y: Any) -> Call:
+    a, out = numbers(x, (N,)), empty(y, (N,))
+    return lambda: qops.quantize(a, 0.05, 3, out=out)
+
+
+def _dequantize(x: Any, y: Any) -> Call:
+    q, out = codes(x, (N,)), empty(y, (N,))
+    return lambda: qops.dequantize(q, 0.05, 3, out=out)
+
+
+def _binary(function: Callable[..., Any]) -> Callable[[Any, Any], Call]:
+    def make(x: Any, y: Any) -> Call:
+        x = np.dtype(np.int16) if x == np.float32 else x  # composed of it and others
+        a, b, out = codes(x, (N,)), codes(x, (N,), seed=1), empty(x, (N,))
+        return lambda: function(a, 0.05, 3, b, 0.08, 5, 0.1, 7, out=out)
+
+    return make
+
+
+def _sum(function: Callable[..., Any]) -> Callable[[Any, Any], Call]:
+    def make(x: Any, y: Any) -> Call:
+        q = codes(x, (N,))
+        return lambda: function(q)
+
+    return make
+
+
+def _columns(function: Callable[..., Any]) -> Callable[[Any, Any], Call]:
+    def make(x: Any, y: Any) -> Call:
+        q = codes(x, (N // COLUMNS, COLUMNS))
+        return lambda: function(q, 0)
+
+    return make
+
+
+def _take(x: Any, y: Any) -> Call:
+    q, out = codes(x, (N,)), empty(y, (N,))
+    table = np.resize(numbers(y, (256,)), 256 if x.itemsize == 1 else 65536)
+    return lambda: qops.take(q, table, out=out)
+
+
+MAKERS: dict[str, Callable[[Any, Any], Call]] = {
+    "quantize": _quantize,
+    "dequantize": _dequantize,
+    "qadd": _binary(qops.qadd),
+    "qmul": _binary(qops.qmul),
+    "hsum": _sum(qops.hsum),
+    "hsum_sq": _sum(qops.hsum_sq),
+    "add_codes": _columns(qops.hsum),
+    "add_squares": _columns(qops.hsum_sq),
+    "take": _take,
+    "take_wide": _take,
+    "take_words": _take,
+}
+
+
+def measure(seconds: float) -> dict[str, Times]:
+    """Race the levels that have a kernel, kernel by kernel."""
+    measured = {}
+    for _, op, x, y in _core.kernels():
+        name = f"{op}_{x}_{y}"
+        having = qops.kernel_info(f"^{name}$")[name]["available"]
+        if not {x, y} <= {*DTYPES, "i64"}:  # bfloat16: a type of another package
+            continue
+        call = MAKERS[op](DTYPES[x], DTYPES.get(y))
+        measured[name] = race({v: Contender(call, v) for v in having}, seconds)
+    return measured
+
+
+def main() -> None:
+    """Print the table and what loses."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=0.5, help="for each kernel")
+    measured = measure(parser.parse_args().seconds)
+    names = levels()
+    at = machine()
+    print(f"{at['cpu']}, one thread, {N} elements; qops {at['qops']}.\n")
+    print(f"| 10^9 elements/s | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
+    losing = []
+    for kernel, times in measured.items():
+        speeds = [f"{speed(times, v, N):.3g}" if v in times else "" for v in names]
+        print(f"| {kernel} | {' | '.join(speeds)} |")
+        having = list(times)
+        for higher, lower in pairwise(having):
+            of_lower = ratio(times, higher, lower)
+            if of_lower < LOSS:
+                losing.append(f"{kernel}: {higher} has {of_lower:.2f} of {lower}")
+    print("\nSlower than the next lower level:", "" if losing else "none")
+    print("\n".join(losing))
+
+
+if __name__ == "__main__":
+    main()
