@@ -34,7 +34,8 @@ cdef extern from "qops.h" nogil:
         float limit
     ctypedef struct qops_params:
         qops_pairs a, b, y
-        bint per_element, divide, relu
+        size_t row
+        bint divide, relu
     ctypedef struct qops_total:
         uint64_t low
         int64_t high
@@ -734,7 +735,8 @@ cdef class _Call:
         first()
         if i == rows:
             return
-        step = _part_size(perf_counter() - start, i, rows - i, 1)
+        unit = PART_UNIT if r.ndim == 1 else 1
+        step = _part_size(perf_counter() - start, i, rows - i, unit)
         parts = []
         while i < rows:
             parts.append(_runs_part(r, i, min(step, rows - i)))
@@ -848,9 +850,8 @@ cdef bint _fits(cnp.ndarray x, cnp.ndarray out) noexcept:
     return y >= a + cnp.PyArray_NBYTES(x) or a >= y + cnp.PyArray_NBYTES(out)
 
 
-cdef object _run_plain(
-    const program *k, void **x, size_t n, const qops_params *p
-):
+cdef object _run_plain(const program *k, void **x, size_t n, qops_params *p):
+    p.row = n
     if n > 2 * MEASURED_ELEMENTS:
         _run_large(k, x, n, p)
     elif n >= NOGIL_ELEMENTS:
@@ -860,9 +861,10 @@ cdef object _run_plain(
         run_program(k, x, n, p)
 
 
-cdef object _run_large(const program *k, void **x, size_t n, const qops_params *p):
+cdef object _run_large(const program *k, void **x, size_t n, qops_params *p):
     cdef size_t i = MEASURED_ELEMENTS, step
     cdef double start = perf_counter()
+    p.row = i
     with nogil:
         run_program(k, x, i, p)
     step = _part_size(perf_counter() - start, i, n - i, PART_UNIT)
@@ -899,6 +901,7 @@ cdef _PlainPart _plain_part(
 ):
     cdef _PlainPart part = _PlainPart()
     part.k, part.p, part.n = k[0], p[0], n
+    part.p.row = n
     part.data[0] = <char *>x[0] + first * k.a_size
     if k.binary != NULL:
         part.data[1] = <char *>x[1] + first * k.b_size
@@ -1198,11 +1201,12 @@ for _code in range(256):
 
 
 cdef void _make_table(
-    program *k, char *entries, const kernel_table *table, int out, const qops_params *p
+    program *k, char *entries, const kernel_table *table, int out, qops_params *p
 ) noexcept:
     """Put a table in the place of a program on 8-bit codes with one pair each."""
     cdef void *data[3]
     data[0], data[1], data[2] = _all_bytes, entries, NULL
+    p.row = 256
     run_program(k, data, 256, p)
     _set_take(k, entries, table, 1, _size_of(out))
 

@@ -1,4 +1,5 @@
-/* binary.h - y[i] = quantize(dequantize(a[i]) o dequantize(b[i])) for one pair of parameters each.
+/* binary.h - y[i] = quantize(dequantize(a[i]) o dequantize(b[i])) for one pair of parameters each
+ * in a row, or in all.
  *
  * With relu, maximum(., 0) before quantize. a, b and y are codes of one 8-bit dtype, or float32:
  * then there is nothing to dequantize and quantize, and the array boundary composes from it what
@@ -48,25 +49,37 @@ static INLINE void binary_steps(binary_params k, const void *a, const void *b, v
     if (i < n) binary_step(k, a, b, y, i, n - i, op, d, how);
 }
 
-static INLINE void binary_loop(const void *a, const void *b, void *y, size_t n,
-                               const qops_params *p, binary_op op, qops_dtype d) {
-    binary_params k = {.float_floor = p->relu ? 0.0f : -HUGE_VALF};
-    if (d == f32) {
-        binary_steps(k, a, b, y, n, op, d, DIVISION);
-        return;
-    }
-    k.a_scale = *p->a.scale;
-    k.a_zero = *p->a.zero;
-    k.b_scale = *p->b.scale;
-    k.b_zero = *p->b.zero;
-    k.y = one_quantizer_load(p->y);
-    k.floor = p->relu ? *p->y.zero : code_min(d);
+static INLINE void binary_row(const void *a, const void *b, void *y, size_t n, qops_pairs a_pair,
+                              qops_pairs b_pair, qops_pairs y_pair, bool relu, binary_op op,
+                              qops_dtype d) {
+    binary_params k = {.a_scale = *a_pair.scale,
+                       .a_zero = *a_pair.zero,
+                       .b_scale = *b_pair.scale,
+                       .b_zero = *b_pair.zero,
+                       .y = one_quantizer_load(y_pair),
+                       .floor = relu ? *y_pair.zero : code_min(d)};
     /* a bound for all codes, the roundings included */
     const double a_most = 256.0 * k.a_scale, b_most = 256.0 * k.b_scale;
     const double most = op == ADD ? a_most + b_most : a_most * b_most;
     if (most < (double)LARGEST_QUOTIENT * k.y.scale)
         binary_steps(k, a, b, y, n, op, d, TWO_STEPS_SMALL);
     else binary_steps(k, a, b, y, n, op, d, TWO_STEPS);
+}
+
+static INLINE void binary_loop(const void *a, const void *b, void *y, size_t n,
+                               const qops_params *p, binary_op op, qops_dtype d) {
+    const size_t rows = n / p->row;
+    for (size_t r = 0; r < rows; r++) {
+        const void *ar = row_of(a, r, p->a_step), *br = row_of(b, r, p->b_step);
+        void *yr = row_to(y, r, p->y_step);
+        if (d == f32) {
+            const binary_params k = {.float_floor = p->relu ? 0.0f : -HUGE_VALF};
+            binary_steps(k, ar, br, yr, p->row, op, d, DIVISION);
+        } else {
+            binary_row(ar, br, yr, p->row, row_pairs(p->a, r), row_pairs(p->b, r),
+                       row_pairs(p->y, r), p->relu, op, d);
+        }
+    }
 }
 
 #endif

@@ -32,11 +32,11 @@ static INLINE void dequantize_step(dequantizer k, const void *x, void *y, size_t
     else vf64_store((double *)y + i, v, m);
 }
 
-static INLINE void dequantize_loop(const void *x, void *y, size_t n, const qops_params *p,
-                                   qops_dtype in, qops_dtype out) {
-    const float scale = *p->a.scale;
-    const double scale64 = *p->a.scale64;
-    const int32_t zero = *p->a.zero;
+static INLINE void dequantize_row(const void *x, void *y, size_t n, qops_pairs pair, qops_dtype in,
+                                  qops_dtype out) {
+    const float scale = *pair.scale;
+    const double scale64 = *pair.scale64;
+    const int32_t zero = *pair.zero;
     size_t i = unaligned_head(y, out == f32 ? 4 : 8, n);
     if (i > 0) dequantize_step(dequantizer_set(scale, scale64, zero), x, y, 0, i, in, out);
     for (; i + LANES <= n; i += LANES)
@@ -44,32 +44,35 @@ static INLINE void dequantize_loop(const void *x, void *y, size_t n, const qops_
     if (i < n) dequantize_step(dequantizer_set(scale, scale64, zero), x, y, i, n - i, in, out);
 }
 
-static INLINE void dequantize_rows_step(dequantizer k, const void *x, void *y, size_t i,
-                                        size_t period, size_t rows, size_t m, qops_dtype in,
-                                        qops_dtype out) {
-    for (size_t row = 0; row < rows; row++) dequantize_step(k, x, y, i + row * period, m, in, out);
+/* m elements from the one i on of several rows, which have the same pairs */
+static INLINE void dequantize_columns(dequantizer k, const void *x, void *y, size_t i, size_t m,
+                                      size_t rows, const qops_params *p, qops_dtype in,
+                                      qops_dtype out) {
+    for (size_t r = 0; r < rows; r++)
+        dequantize_step(k, row_of(x, r, p->a_step), row_to(y, r, p->y_step), i, m, in, out);
 }
 
-static INLINE void dequantize_rows(const void *x, void *y, size_t n, const qops_params *p,
-                                   qops_dtype in, qops_dtype out) {
-    const qops_pairs pairs = p->a;
-    const size_t period = p->period;
-    for (size_t start = 0, rows; start < n; start += rows * period) {
-        rows = min_size(ROWS, (n - start) / period);
-        size_t i = 0;
-        for (; i + LANES <= period; i += LANES)
-            dequantize_rows_step(dequantizer_load(pairs, i, LANES), x, y, start + i, period, rows,
-                                 LANES, in, out);
-        if (i < period)
-            dequantize_rows_step(dequantizer_load(pairs, i, period - i), x, y, start + i, period,
-                                 rows, period - i, in, out);
-    }
+static INLINE void dequantize_per_element(const void *x, void *y, size_t rows, qops_pairs pairs,
+                                          const qops_params *p, qops_dtype in, qops_dtype out) {
+    const size_t n = p->row;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        dequantize_columns(dequantizer_load(pairs, i, LANES), x, y, i, LANES, rows, p, in, out);
+    if (i < n)
+        dequantize_columns(dequantizer_load(pairs, i, n - i), x, y, i, n - i, rows, p, in, out);
 }
 
 static INLINE void dequantize(const void *x, void *y, size_t n, const qops_params *p, qops_dtype in,
                               qops_dtype out) {
-    if (p->per_element) dequantize_rows(x, y, n, p, in, out);
-    else dequantize_loop(x, y, n, p, in, out);
+    const size_t rows = n / p->row, together = p->a.row_step == 0 ? ROWS : 1;
+    if (p->a.per_element)
+        for (size_t r = 0; r < rows; r += together)
+            dequantize_per_element(row_of(x, r, p->a_step), row_to(y, r, p->y_step),
+                                   min_size(together, rows - r), row_pairs(p->a, r), p, in, out);
+    else
+        for (size_t r = 0; r < rows; r++)
+            dequantize_row(row_of(x, r, p->a_step), row_to(y, r, p->y_step), p->row,
+                           row_pairs(p->a, r), in, out);
 }
 
 static void dequantize_u8_f32(const void *x, void *y, size_t n, const qops_params *p) {

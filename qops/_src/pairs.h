@@ -89,11 +89,6 @@ static inline void pairs_range(qops_pairs p, size_t n, float *smallest, float *l
     }
 }
 
-static inline qops_pairs pairs_from(qops_pairs p, ptrdiff_t i) {
-    return (qops_pairs){p.scale + i,   p.recip + i, p.recip_low + i,
-                        p.scale64 + i, p.zero + i,  p.limit};
-}
-
 static inline bool pairs_ordinary(float smallest, float largest) {
     return smallest >= SCALE_MIN && largest <= SCALE_MAX;
 }

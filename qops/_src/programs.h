@@ -14,15 +14,43 @@ typedef struct {
     size_t a_size, b_size, y_size; /* of an element, in bytes */
 } program;
 
-/* The parameters of m elements from the one on that has pair i */
-static inline qops_params params_from(const qops_params *p, size_t i, size_t m) {
+/* The parameters of the m elements from the one i on of the rows from the one r on */
+static inline qops_params params_from(const qops_params *p, size_t r, size_t i, size_t m) {
     qops_params q = *p;
-    q.period = m;
-    if (!p->per_element) return q;
+    q.row = m;
     qops_pairs *const sets[] = {&q.a, &q.b, &q.y};
     for (int k = 0; k < 3; k++)
-        if (sets[k]->scale != NULL) *sets[k] = pairs_from(*sets[k], (ptrdiff_t)i);
+        if (sets[k]->scale != NULL)
+            *sets[k] = pairs_from(*sets[k], (ptrdiff_t)r * sets[k]->row_step +
+                                                (sets[k]->per_element ? (ptrdiff_t)i : 0));
     return q;
+}
+
+static inline void *element_of(const void *x, size_t r, ptrdiff_t step, size_t i, size_t size) {
+    return (char *)x + (ptrdiff_t)r * step + i * size;
+}
+
+/* m elements from the one i on of so many rows from the one r on: they fit the buffers a and b */
+static inline void run_composed_part(const program *k, void *const *x, const qops_params *p,
+                                     size_t r, size_t rows, size_t i, size_t m, float *a,
+                                     float *b) {
+    const size_t n = rows * m;
+    const ptrdiff_t buffer_step = (ptrdiff_t)(m * sizeof *a);
+    void *const y = x[k->binary != NULL ? 2 : 1];
+    qops_params q = params_from(p, r, i, m);
+    q.y_step = buffer_step;
+    k->dequantize_a(element_of(x[0], r, p->a_step, i, k->a_size), a, n, &q);
+    if (k->binary != NULL) {
+        qops_params of_b = q; /* the dequantize kernels take their pairs from a */
+        of_b.a = q.b;
+        of_b.a_step = p->b_step;
+        k->dequantize_b(element_of(x[1], r, p->b_step, i, k->b_size), b, n, &of_b);
+        of_b.row = n;
+        k->binary(a, b, a, n, &of_b);
+    }
+    q.a_step = buffer_step;
+    q.y_step = p->y_step;
+    k->quantize(a, element_of(y, r, p->y_step, i, k->y_size), n, &q);
 }
 
 /* quantize(dequantize(a)), or quantize(dequantize(a) o dequantize(b)), a buffer at a time. Not
@@ -30,28 +58,23 @@ static inline qops_params params_from(const qops_params *p, size_t i, size_t m) 
 static __attribute__((noinline)) void run_composed(const program *k, void *const *x, size_t n,
                                                    const qops_params *p) {
     float a[RUN_CHUNK], b[RUN_CHUNK];
-    const bool two = k->binary != NULL;
-    const char *xa = x[0], *xb = x[1];
-    char *y = x[two ? 2 : 1];
-    for (size_t i = 0, m; i < n; i += m) {
-        const size_t pair = p->per_element ? i % p->period : 0;
-        m = least(RUN_CHUNK, p->per_element ? p->period - pair : n - i);
-        const qops_params q = params_from(p, pair, m);
-        k->dequantize_a(xa + i * k->a_size, a, m, &q);
-        if (two) {
-            qops_params of_b = q; /* the dequantize kernels take their pairs from a */
-            of_b.a = q.b;
-            k->dequantize_b(xb + i * k->b_size, b, m, &of_b);
-            k->binary(a, b, a, m, &q);
-        }
-        k->quantize(a, y + i * k->y_size, m, &q);
-    }
+    const size_t all_rows = n / p->row, together = p->row < RUN_CHUNK ? RUN_CHUNK / p->row : 1;
+    for (size_t r = 0; r < all_rows; r += together)
+        for (size_t i = 0; i < p->row; i += RUN_CHUNK)
+            run_composed_part(k, x, p, r, least(together, all_rows - r), i,
+                              least(RUN_CHUNK, p->row - i), a, b);
+}
+
+static inline void run_take(const program *k, void *const *x, size_t n, const qops_params *p) {
+    for (size_t r = 0; r < n / p->row; r++)
+        k->take(element_of(x[0], r, p->a_step, 0, 0), element_of(x[1], r, p->y_step, 0, 0), p->row,
+                k->entries);
 }
 
 static inline void run_program(const program *k, void *const *x, size_t n, const qops_params *p) {
     if (k->dequantize_a != NULL && k->quantize != NULL) run_composed(k, x, n, p);
     else if (k->binary != NULL) k->binary(x[0], x[1], x[2], n, p);
-    else if (k->take != NULL) k->take(x[0], x[1], n, k->entries);
+    else if (k->take != NULL) run_take(k, x, n, p);
     else if (k->quantize != NULL) k->quantize(x[0], x[1], n, p);
     else k->dequantize_a(x[0], x[1], n, p);
 }

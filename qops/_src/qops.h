@@ -10,13 +10,13 @@
 #include <stdint.h>
 
 /* Goes up with every change of this file that a library compiled before would not notice. */
-#define QOPS_ABI 3
+#define QOPS_ABI 4
 
 typedef enum { u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64, QOPS_N_DTYPES } qops_dtype;
 typedef enum { convert, binary, reduce, accumulate, table } qops_family;
 
-/* (scale, zero point) pairs as the array boundary prepares them, one array per quantity: one pair
- * for the whole call, or one per element (qops_params.per_element). */
+/* (scale, zero point) pairs as the array boundary prepares them, one array per quantity. Row r has the
+ * pair r * row_step, for all of its elements or, per element, for the first of them. */
 typedef struct {
     const float *scale;
     const float *recip;     /* h = 1 / scale rounded to float32 */
@@ -24,12 +24,25 @@ typedef struct {
     const double *scale64;  /* scale, rounded to float32 or not as numerics.md says */
     const int32_t *zero;
     float limit; /* what x is clamped to from above before it is multiplied by any of the recips */
+    bool per_element;
+    ptrdiff_t row_step;
 } qops_pairs;
 
+/* The pairs from the one with index i on */
+static inline qops_pairs pairs_from(qops_pairs p, ptrdiff_t i) {
+    p.scale += i;
+    p.recip += i;
+    p.recip_low += i;
+    p.scale64 += i;
+    p.zero += i;
+    return p;
+}
+
+/* The n elements of a call lie in rows of so many, each contiguous, and n is a multiple of that. */
 typedef struct {
     qops_pairs a, b, y; /* of the first operand, the second, and the result */
-    bool per_element;   /* element i has pair i % period; n is a multiple of it */
-    size_t period;
+    size_t row;
+    ptrdiff_t a_step, b_step, y_step; /* from row to row, in bytes */
     bool divide; /* a scale is so small or large that the exact quotient needs a division */
     bool relu;
 } qops_params;

@@ -49,10 +49,10 @@ static INLINE void quantize_step(quantizers k, const void *x, void *y, size_t i,
     else quantize32_step(k.f32, x, y, i, m, in, out, how);
 }
 
-static INLINE void quantize_loop(const void *x, void *y, size_t n, const qops_params *p,
-                                 qops_dtype in, qops_dtype out, quotient_how how) {
-    const one_quantizer k = one_quantizer_load(p->y);
-    const double scale = *p->y.scale64, zero = *p->y.zero;
+static INLINE void quantize_row(const void *x, void *y, size_t n, qops_pairs pair, qops_dtype in,
+                                qops_dtype out, quotient_how how) {
+    const one_quantizer k = one_quantizer_load(pair);
+    const double scale = *pair.scale64, zero = *pair.zero;
     size_t i = unaligned_head(x, float_size(in), n);
     if (i > 0)
         quantize_step((quantizers){quantizer_set(k), {vf64_set(scale), vf64_set(zero)}}, x, y, 0, i,
@@ -65,33 +65,36 @@ static INLINE void quantize_loop(const void *x, void *y, size_t n, const qops_pa
                       n - i, in, out, how);
 }
 
-static INLINE void quantize_rows_step(quantizers k, const void *x, void *y, size_t i, size_t period,
-                                      size_t rows, size_t m, qops_dtype in, qops_dtype out,
-                                      quotient_how how) {
-    for (size_t row = 0; row < rows; row++)
-        quantize_step(k, x, y, i + row * period, m, in, out, how);
+/* m elements from the one i on of several rows, which have the same pairs */
+static INLINE void quantize_columns(quantizers k, const void *x, void *y, size_t i, size_t m,
+                                    size_t rows, const qops_params *p, qops_dtype in,
+                                    qops_dtype out, quotient_how how) {
+    for (size_t r = 0; r < rows; r++)
+        quantize_step(k, row_of(x, r, p->a_step), row_to(y, r, p->y_step), i, m, in, out, how);
 }
 
-static INLINE void quantize_rows(const void *x, void *y, size_t n, const qops_params *p,
-                                 qops_dtype in, qops_dtype out, quotient_how how) {
-    const qops_pairs pairs = p->y;
-    const size_t period = p->period;
-    for (size_t start = 0, rows; start < n; start += rows * period) {
-        rows = min_size(ROWS, (n - start) / period);
-        size_t i = 0;
-        for (; i + LANES <= period; i += LANES)
-            quantize_rows_step(quantizers_load(pairs, i, LANES), x, y, start + i, period, rows,
-                               LANES, in, out, how);
-        if (i < period)
-            quantize_rows_step(quantizers_load(pairs, i, period - i), x, y, start + i, period, rows,
-                               period - i, in, out, how);
-    }
+static INLINE void quantize_per_element(const void *x, void *y, size_t rows, qops_pairs pairs,
+                                        const qops_params *p, qops_dtype in, qops_dtype out,
+                                        quotient_how how) {
+    const size_t n = p->row;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        quantize_columns(quantizers_load(pairs, i, LANES), x, y, i, LANES, rows, p, in, out, how);
+    if (i < n)
+        quantize_columns(quantizers_load(pairs, i, n - i), x, y, i, n - i, rows, p, in, out, how);
 }
 
 static INLINE void quantize_how(const void *x, void *y, size_t n, const qops_params *p,
                                 qops_dtype in, qops_dtype out, quotient_how how) {
-    if (p->per_element) quantize_rows(x, y, n, p, in, out, how);
-    else quantize_loop(x, y, n, p, in, out, how);
+    const size_t rows = n / p->row, together = p->y.row_step == 0 ? ROWS : 1;
+    if (p->y.per_element)
+        for (size_t r = 0; r < rows; r += together)
+            quantize_per_element(row_of(x, r, p->a_step), row_to(y, r, p->y_step),
+                                 min_size(together, rows - r), row_pairs(p->y, r), p, in, out, how);
+    else
+        for (size_t r = 0; r < rows; r++)
+            quantize_row(row_of(x, r, p->a_step), row_to(y, r, p->y_step), p->row,
+                         row_pairs(p->y, r), in, out, how);
 }
 
 static INLINE void quantize(const void *x, void *y, size_t n, const qops_params *p, qops_dtype in,

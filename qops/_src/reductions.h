@@ -17,8 +17,9 @@ typedef struct {
 } reduction;
 
 static inline void run_reduce(const runs *r, void *const *x, size_t n, const qops_params *p) {
-    (void)p;
-    ((const reduction *)r->context)->reduce(x[0], n, r->total);
+    for (size_t row = 0; row < n / p->row; row++)
+        ((const reduction *)r->context)
+            ->reduce((char *)x[0] + (ptrdiff_t)row * p->a_step, p->row, r->total);
 }
 
 static inline bool total_fits_int64(const qops_total *t) {

@@ -1,10 +1,11 @@
-/* runs.h - arrays of any layout, cut into the contiguous runs that kernels want.
+/* runs.h - arrays of any layout, cut into the rows that kernels want.
  *
  * plan_runs orders and merges the dimensions of up to three arrays and three sets of pairs that
- * have been broadcast to one shape; do_runs then calls a function on one run after the other. An
- * array that is not contiguous, aligned and native over a run is copied through a small buffer, and
- * so are pairs; short dimensions are taken together, so that a run is long whatever the shape.
- * Nothing here can fail. */
+ * have been broadcast to one shape; do_runs then calls a function on one run after the other. Where
+ * every array is contiguous, aligned and native along the innermost dimension, a run is as many
+ * rows of the arrays themselves as the next dimension has. Else it is a single row of a small
+ * buffer, to which arrays and pairs are copied as they need it; short dimensions are taken together,
+ * so that a row is long whatever the shape. Nothing here can fail. */
 #ifndef QOPS_RUNS_H
 #define QOPS_RUNS_H
 
@@ -15,7 +16,7 @@
 #define RUN_DIMS 66    /* NumPy's 64, one more for blocks, and a spare */
 #define RUN_CHUNK 1024 /* elements in a buffer: all of them together fit the L1 or L2 cache */
 #define RUN_SHORT 512  /* up to it a run takes in a further dimension */
-#define RUN_SCALARS 16 /* from it on a call per pair is cheaper than pairs per element */
+#define RUN_SCALARS 16 /* from it on a row is worth a call, and a pair of its own */
 
 typedef struct {
     char *data;
@@ -46,14 +47,12 @@ struct runs {
     void *total;
 
     /* Set by plan_runs: dimensions innermost first */
-    int inner_dims;    /* a run goes over so many of them, over a part of the last */
+    bool rows_direct;  /* a run is rows of the arrays: dimension 0, and 1 if there is one */
+    int inner_dims;    /* else a run goes over so many, over a part of the last */
     size_t inner_size; /* elements of all of these but the last */
     size_t most_rows;  /* how much of the last a run takes at most */
-    bool per_element;  /* pairs vary within a run */
-    bool periodic;     /* and are the same for the next rows, which follow in memory */
-    bool direct[3];    /* the array needs no buffer */
-    bool all_direct;   /* none does */
-    bool pairs_direct; /* no set of pairs does */
+    bool direct[3];    /* the array needs no buffer even so */
+    bool vary[3];      /* there are several pairs of the set in a run */
 };
 
 typedef struct {
@@ -151,60 +150,60 @@ static inline bool runs_steady(const runs *r, const ptrdiff_t *strides, ptrdiff_
     return true;
 }
 
-static inline bool runs_pairs_vary(const runs *r, int first_dim, int dims) {
-    for (int k = 0; k < 3; k++)
-        for (int i = first_dim; i < dims; i++)
-            if (r->pairs[k].pairs.scale != NULL && r->pairs[k].strides[i] != 0) return true;
+static inline bool runs_pairs_vary(const runs *r, int set, int first_dim, int dims) {
+    for (int i = first_dim; i < dims; i++)
+        if (r->pairs[set].pairs.scale != NULL && r->pairs[set].strides[i] != 0) return true;
     return false;
 }
 
-static inline bool runs_array_direct(const runs *r, const run_array *a) {
-    return a->aligned && !a->swapped &&
-           runs_steady(r, a->strides, (ptrdiff_t)a->size, r->inner_dims);
+static inline bool runs_any_pairs_vary(const runs *r, int first_dim, int dims) {
+    for (int k = 0; k < 3; k++)
+        if (runs_pairs_vary(r, k, first_dim, dims)) return true;
+    return false;
 }
 
-/* Can one call take all rows of the last inner dimension, with the pairs of most_rows of them? If
- * the pairs of one dimension need no buffer, that is so of the next dimension too: take it in. */
-static inline bool runs_periodic(runs *r) {
-    if (!r->per_element || !r->all_direct) return false;
-    if (!r->pairs_direct) return !runs_pairs_vary(r, r->inner_dims - 1, r->inner_dims);
-    const int d = r->inner_dims;
-    if (d == r->ndim || runs_pairs_vary(r, d, d + 1)) return false;
+static inline bool runs_native(const run_array *a) { return a->aligned && !a->swapped; }
+
+static inline bool runs_rows_direct(const runs *r) {
+    if (r->ndim > 1 && r->shape[0] < RUN_SCALARS) return false;
     for (int k = 0; k < r->n_arrays; k++)
-        if (!runs_steady(r, r->arrays[k].strides, (ptrdiff_t)r->arrays[k].size, d + 1))
+        if (!runs_native(&r->arrays[k]) ||
+            !runs_steady(r, r->arrays[k].strides, (ptrdiff_t)r->arrays[k].size, 1))
             return false;
-    r->inner_size *= r->shape[d - 1];
-    r->inner_dims++;
-    r->most_rows = 1;
+    for (int k = 0; k < 3; k++)
+        if (runs_pairs_vary(r, k, 0, 1) && !runs_steady(r, r->pairs[k].strides, 1, 1)) return false;
     return true;
 }
 
 static inline void plan_runs(runs *r) {
     runs_order_dims(r);
+    r->rows_direct = runs_rows_direct(r);
     size_t n = r->shape[0];
     r->inner_dims = 1;
+    if (r->rows_direct) {
+        r->inner_dims = r->ndim > 1 ? 2 : 1;
+        for (int k = 0; k < 3; k++) {
+            r->pairs[k].pairs.per_element = runs_pairs_vary(r, k, 0, 1);
+            r->pairs[k].pairs.row_step = r->ndim > 1 ? r->pairs[k].strides[1] : 0;
+        }
+        return;
+    }
     while (r->inner_dims < r->ndim && n <= RUN_SHORT) {
         const int d = r->inner_dims;
-        if (n >= RUN_SCALARS && !runs_pairs_vary(r, 0, d) && runs_pairs_vary(r, d, d + 1)) break;
+        if (n >= RUN_SCALARS && !runs_any_pairs_vary(r, 0, d) && runs_any_pairs_vary(r, d, d + 1))
+            break;
         n *= r->shape[d];
         r->inner_dims++;
     }
     r->inner_size = 1;
     for (int i = 0; i < r->inner_dims - 1; i++) r->inner_size *= r->shape[i];
-
-    r->all_direct = true;
     for (int k = 0; k < r->n_arrays; k++) {
-        r->direct[k] = runs_array_direct(r, &r->arrays[k]);
-        r->all_direct &= r->direct[k];
+        const run_array *a = &r->arrays[k];
+        r->direct[k] = runs_native(a) &&
+                       runs_steady(r, a->strides, (ptrdiff_t)a->size, r->inner_dims);
     }
-    r->per_element = runs_pairs_vary(r, 0, r->inner_dims);
-    r->pairs_direct = true;
-    for (int k = 0; k < 3; k++)
-        if (r->per_element && r->pairs[k].pairs.scale != NULL)
-            r->pairs_direct &= runs_steady(r, r->pairs[k].strides, 1, r->inner_dims);
-    const size_t rows = r->shape[r->inner_dims - 1];
-    r->most_rows = r->all_direct && r->pairs_direct ? rows : least(rows, RUN_CHUNK / r->inner_size);
-    r->periodic = runs_periodic(r);
+    for (int k = 0; k < 3; k++) r->vary[k] = runs_pairs_vary(r, k, 0, r->inner_dims);
+    r->most_rows = least(r->shape[r->inner_dims - 1], RUN_CHUNK / r->inner_size);
 }
 
 /* Buffers */
@@ -267,6 +266,7 @@ static inline qops_pairs buffer_pairs(const runs *r, const ptrdiff_t *strides, q
                                       void *memory, size_t rows) {
     qops_pairs to = pairs_in(memory, RUN_CHUNK);
     to.limit = at.limit;
+    to.per_element = true;
     const void *x[] = {at.scale, at.recip, at.recip_low, at.zero};
     const void *y[] = {to.scale, to.recip, to.recip_low, to.zero};
     for (int k = 0; k < 4; k++)
@@ -302,10 +302,10 @@ static inline void runs_set_pairs(const runs *r, const runs_position *at, qops_p
     for (int k = 0; k < 3; k++) {
         const run_pairs *set = &r->pairs[k];
         if (set->pairs.scale == NULL) continue;
-        if (!r->per_element || r->pairs_direct) {
-            *to[k] = pairs_from(set->pairs, at->pair[k]);
+        const qops_pairs from = pairs_from(set->pairs, at->pair[k]);
+        if (!r->vary[k]) {
+            *to[k] = from;
         } else if (held->pair[k] != at->pair[k] || held->rows[k] < rows) {
-            const qops_pairs from = pairs_from(set->pairs, at->pair[k]);
             *to[k] = buffer_pairs(r, set->strides, from, buffers->pairs[k], rows);
             held->pair[k] = at->pair[k];
             held->rows[k] = rows;
@@ -313,20 +313,18 @@ static inline void runs_set_pairs(const runs *r, const runs_position *at, qops_p
     }
 }
 
-static inline void do_run(const runs *r, const runs_position *at, size_t rows, const qops_params *p,
+/* A run through buffers: a single row */
+static inline void do_run(const runs *r, const runs_position *at, size_t rows, qops_params *p,
                           run_buffers *buffers) {
-    if (r->all_direct) {
-        r->fn(r, at->data, r->inner_size * rows, p);
-        return;
-    }
     void *x[3];
+    p->row = r->inner_size * rows;
     for (int k = 0; k < r->n_arrays; k++) {
         const run_array *a = &r->arrays[k];
         x[k] = r->direct[k] ? at->data[k] : buffers->arrays[k];
         if (k < r->n_inputs && !r->direct[k])
             copy_buffer(r, x[k], true, at->data[k], a->strides, 1, a->size, a->swapped, rows);
     }
-    r->fn(r, x, r->inner_size * rows, p);
+    r->fn(r, x, p->row, p);
     for (int k = r->n_inputs; k < r->n_arrays; k++) {
         const run_array *a = &r->arrays[k];
         if (!r->direct[k])
@@ -334,25 +332,47 @@ static inline void do_run(const runs *r, const runs_position *at, size_t rows, c
     }
 }
 
+static inline void do_buffered_runs(const runs *r, runs_position *at, qops_params *p,
+                                    held_pairs *held, run_buffers *buffers) {
+    const size_t all_rows = r->shape[r->inner_dims - 1];
+    for (size_t row = 0, rows; row < all_rows; row += rows) {
+        rows = least(r->most_rows, all_rows - row);
+        runs_set_pairs(r, at, p, held, buffers, rows);
+        do_run(r, at, rows, p, buffers);
+        runs_advance(r, at, r->inner_dims - 1, (ptrdiff_t)rows);
+    }
+    runs_advance(r, at, r->inner_dims - 1, -(ptrdiff_t)all_rows);
+}
+
+static inline void do_direct_run(const runs *r, const runs_position *at, qops_params *p) {
+    qops_pairs *const to[] = {&p->a, &p->b, &p->y};
+    for (int k = 0; k < 3; k++)
+        if (r->pairs[k].pairs.scale != NULL) *to[k] = pairs_from(r->pairs[k].pairs, at->pair[k]);
+    r->fn(r, at->data, p->row * (r->ndim > 1 ? r->shape[1] : 1), p);
+}
+
+/* Where rows are direct, all runs have the same steps. */
+static inline void runs_set_rows(const runs *r, qops_params *p) {
+    const bool rows = r->ndim > 1;
+    p->row = r->shape[0];
+    if (!rows) return;
+    p->a_step = r->arrays[0].strides[1];
+    p->b_step = r->arrays[1].strides[1];
+    p->y_step = r->arrays[r->n_arrays - 1].strides[1];
+}
+
 /* Call r->fn on all runs of the arrays, whose first elements are at `data` (r->arrays[k].data, or
  * where another part of the same layout is). No array may be empty. */
 static inline void do_runs(const runs *r, char *const *data, run_buffers *buffers) {
-    const size_t all_rows = r->shape[r->inner_dims - 1];
     runs_position at = {{NULL}, {0}};
     for (int k = 0; k < r->n_arrays; k++) at.data[k] = data[k];
-    qops_params p = {.per_element = r->per_element, .divide = r->divide, .relu = r->relu};
+    qops_params p = {.divide = r->divide, .relu = r->relu};
     held_pairs held = {{0}, {0}};
+    if (r->rows_direct) runs_set_rows(r, &p);
     size_t index[RUN_DIMS] = {0};
     for (;;) {
-        for (size_t row = 0, rows; row < all_rows; row += rows) {
-            rows = least(r->most_rows, all_rows - row);
-            runs_set_pairs(r, &at, &p, &held, buffers, rows);
-            p.period = r->inner_size * rows;
-            if (r->periodic) rows *= (all_rows - row) / rows;
-            do_run(r, &at, rows, &p, buffers);
-            runs_advance(r, &at, r->inner_dims - 1, (ptrdiff_t)rows);
-        }
-        runs_advance(r, &at, r->inner_dims - 1, -(ptrdiff_t)all_rows);
+        if (r->rows_direct) do_direct_run(r, &at, &p);
+        else do_buffered_runs(r, &at, &p, &held, buffers);
         int d = r->inner_dims;
         for (; d < r->ndim; d++) {
             runs_advance(r, &at, d, 1);
