@@ -493,7 +493,7 @@ cdef object _scales(str op, str name, object scale):
         except OverflowError:
             scale = np.inf
     s = _as_array(op, name, scale)
-    if _dtype_of(s.dtype) < 0 and s.dtype.kind not in _number_kinds:
+    if s.dtype.kind not in _number_kinds and _dtype_of(s.dtype) < 0:
         raise TypeError(f"{op}: {name} is {s.dtype}, not real numbers")
     return s.astype(np.float64, order="C")
 
@@ -502,6 +502,8 @@ cdef object _zeros(str op, str name, object zero, int code):
     """Return zero points as int64, all integers within the range of their dtype."""
     cdef object least = code_min(<qops_dtype>code), most = code_max(<qops_dtype>code)
     if isinstance(zero, int) and not isinstance(zero, bool):  # of any size
+        if least <= zero <= most:
+            return np.asarray(zero, dtype=np.int64)
         zero = np.asarray(zero, dtype=object)
         good = np.asarray(least <= zero[()] <= most)
         whole = np.asarray(True)
