@@ -35,7 +35,7 @@ cdef extern from "qops.h" nogil:
     ctypedef struct qops_params:
         qops_pairs a, b, y
         size_t row
-        bint divide, relu
+        bint divide, relu, stream
     ctypedef struct qops_total:
         uint64_t low
         int64_t high
@@ -859,12 +859,19 @@ cdef bint _fits(cnp.ndarray x, cnp.ndarray out) noexcept:
 cdef object _run_plain(const program *k, void **x, size_t n, qops_params *p):
     p.row = n
     if n > 2 * MEASURED_ELEMENTS:
+        p.stream = _beyond_caches(k, x, n)
         _run_large(k, x, n, p)
     elif n >= NOGIL_ELEMENTS:
         with nogil:
             run_program(k, x, n, p)
     elif n > 0:
         run_program(k, x, n, p)
+
+
+cdef bint _beyond_caches(const program *k, void **x, size_t n):
+    """Would a conversion drive its own result out of the caches?"""
+    cdef size_t cache = threads.CACHE_BYTES
+    return n * (k.a_size + k.y_size) > cache // 4 * 3 and x[0] != x[1]
 
 
 cdef object _run_large(const program *k, void **x, size_t n, qops_params *p):

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import SupportsIndex
 
 VARIABLE = "QOPS_NUM_THREADS"
@@ -34,6 +35,15 @@ def _from_environment() -> int:
     return int(text)
 
 
+def _cache_bytes() -> int:
+    """Return the size of the last-level cache, where Linux tells, or a usual one."""
+    try:
+        size = Path("/sys/devices/system/cpu/cpu0/cache/index3/size").read_text()
+        return int(size.strip().removesuffix("K")) << 10
+    except (OSError, ValueError):  # not on this system
+        return 1 << 24
+
+
 class _Pool:
     """The threads of a process. A child of fork has none of them: it starts anew."""
 
@@ -53,6 +63,7 @@ class _Pool:
 
 
 _threads = _from_environment()
+CACHE_BYTES = _cache_bytes()
 _pool = _Pool()
 
 

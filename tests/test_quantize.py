@@ -8,6 +8,7 @@ from guard import guarded, tail, untouched
 from oracles import CODES, FLOATS, limits, same
 
 import qops
+from qops import threads
 
 LENGTHS = range(4 * 64 + 4)
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30, 3e9, -3e9, 3.4e38, 1e-45]
@@ -128,3 +129,23 @@ def test_python_numbers_are_float64(level):
     assert qops.quantize([x], 0.2, dtype=np.uint8).tolist() == [1]
     assert qops.quantize(np.float32(x), 0.2, dtype=np.uint8) == 0
     assert type(qops.quantize(x, 0.2, dtype=np.int16)) is np.int16
+
+
+@pytest.mark.parametrize("shift", [0, 1, 7])
+def test_results_written_around_the_caches(level, monkeypatch, shift):
+    """As if there were hardly any; neither end is that of a vector."""
+    monkeypatch.setattr(threads, "CACHE_BYTES", 1)
+    n = 300_003
+    x = np.resize(np.random.default_rng(0).normal(0, 9, 65_537), n).astype(np.float32)
+    q, y = np.empty(n + 64, np.uint8), np.empty(n + 64, np.float32)
+    for start in (0, 3):
+        out = q[start:][: n - shift]
+        qops.quantize(x[shift:], 0.1, 128, out=out)
+        same(out, oracles.quantize(x[shift:], 0.1, 128, np.uint8))
+        back = y[start:][: n - shift]
+        qops.dequantize(out, 0.1, 128, out=back)
+        same(back, oracles.dequantize(out, 0.1, 128))
+    half = x.astype(np.float16)
+    for dtype in np.int16, np.int32:
+        wide = qops.quantize(half, 0.001, 0, dtype=dtype)
+        same(wide, oracles.quantize(half, 0.001, 0, dtype))

@@ -21,10 +21,12 @@ static INLINE dequantizer dequantizer_load(qops_pairs p, size_t i, size_t m) {
 }
 
 static INLINE void dequantize_step(dequantizer k, const void *x, void *y, size_t i, size_t m,
-                                   qops_dtype in, qops_dtype out) {
+                                   qops_dtype in, qops_dtype out, bool stream) {
     const vi32 q = vi32_load_as(in, x, i, m);
     if (in != i32 && out == f32) {
-        vf32_store((float *)y + i, vf32_mul(vf32_from_i32(vi32_sub(q, k.zero)), k.scale), m);
+        const vf32 v = vf32_mul(vf32_from_i32(vi32_sub(q, k.zero)), k.scale);
+        if (stream) vf32_stream((float *)y + i, v);
+        else vf32_store((float *)y + i, v, m);
         return;
     }
     const vf64 v = vf64_mul(vf64_sub(vf64_from_i32(q), vf64_from_i32(k.zero)), k.scale64);
@@ -33,15 +35,16 @@ static INLINE void dequantize_step(dequantizer k, const void *x, void *y, size_t
 }
 
 static INLINE void dequantize_row(const void *x, void *y, size_t n, qops_pairs pair, qops_dtype in,
-                                  qops_dtype out) {
+                                  qops_dtype out, bool stream) {
     const float scale = *pair.scale;
     const double scale64 = *pair.scale64;
     const int32_t zero = *pair.zero;
     size_t i = unaligned_head(y, out == f32 ? 4 : 8, n);
-    if (i > 0) dequantize_step(dequantizer_set(scale, scale64, zero), x, y, 0, i, in, out);
+    if (i > 0) dequantize_step(dequantizer_set(scale, scale64, zero), x, y, 0, i, in, out, false);
     for (; i + LANES <= n; i += LANES)
-        dequantize_step(dequantizer_set(scale, scale64, zero), x, y, i, LANES, in, out);
-    if (i < n) dequantize_step(dequantizer_set(scale, scale64, zero), x, y, i, n - i, in, out);
+        dequantize_step(dequantizer_set(scale, scale64, zero), x, y, i, LANES, in, out, stream);
+    if (i < n)
+        dequantize_step(dequantizer_set(scale, scale64, zero), x, y, i, n - i, in, out, false);
 }
 
 /* m elements from the one i on of several rows, which have the same pairs */
@@ -49,7 +52,7 @@ static INLINE void dequantize_columns(dequantizer k, const void *x, void *y, siz
                                       size_t rows, const qops_params *p, qops_dtype in,
                                       qops_dtype out) {
     for (size_t r = 0; r < rows; r++)
-        dequantize_step(k, row_of(x, r, p->a_step), row_to(y, r, p->y_step), i, m, in, out);
+        dequantize_step(k, row_of(x, r, p->a_step), row_to(y, r, p->y_step), i, m, in, out, false);
 }
 
 static INLINE void dequantize_per_element(const void *x, void *y, size_t rows, qops_pairs pairs,
@@ -65,14 +68,17 @@ static INLINE void dequantize_per_element(const void *x, void *y, size_t rows, q
 static INLINE void dequantize(const void *x, void *y, size_t n, const qops_params *p, qops_dtype in,
                               qops_dtype out) {
     const size_t rows = n / p->row, together = p->a.row_step == 0 ? ROWS : 1;
-    if (p->a.per_element)
+    if (p->stream && in != i32 && out == f32) {
+        dequantize_row(x, y, n, p->a, in, out, true);
+        vstream_end();
+    } else if (p->a.per_element)
         for (size_t r = 0; r < rows; r += together)
             dequantize_per_element(row_of(x, r, p->a_step), row_to(y, r, p->y_step),
                                    min_size(together, rows - r), row_pairs(p->a, r), p, in, out);
     else
         for (size_t r = 0; r < rows; r++)
             dequantize_row(row_of(x, r, p->a_step), row_to(y, r, p->y_step), p->row,
-                           row_pairs(p->a, r), in, out);
+                           row_pairs(p->a, r), in, out, false);
 }
 
 static void dequantize_u8_f32(const void *x, void *y, size_t n, const qops_params *p) {

@@ -24,10 +24,12 @@ static INLINE size_t float_size(qops_dtype in) { return in == f64 ? 8 : in == f3
 static INLINE bool in_float64(qops_dtype in, qops_dtype out) { return in == f64 || out == i32; }
 
 static INLINE void quantize32_step(quantizer k, const void *x, void *y, size_t i, size_t m,
-                                   qops_dtype in, qops_dtype out, quotient_how how) {
+                                   qops_dtype in, qops_dtype out, quotient_how how, bool stream) {
     const vf32 v = vf32_zero_nan(vf32_load_as(in, x, i, m));
     const vi32 t = vi32_round_quotient(how, v, k.quotient);
-    vcodes_store(out, y, i, vcodes_from_sum(out, t, k.zero), m);
+    const vcodes c = vcodes_from_sum(out, t, k.zero);
+    if (stream) vcodes_stream(out, y, i, c);
+    else vcodes_store(out, y, i, c, m);
 }
 
 static INLINE void quantize64_step(quantizer64 k, const void *x, void *y, size_t i, size_t m,
@@ -46,7 +48,7 @@ static INLINE void quantize64_step(quantizer64 k, const void *x, void *y, size_t
 static INLINE void quantize_step(quantizers k, const void *x, void *y, size_t i, size_t m,
                                  qops_dtype in, qops_dtype out, quotient_how how) {
     if (in_float64(in, out)) quantize64_step(k.f64, x, y, i, m, in, out);
-    else quantize32_step(k.f32, x, y, i, m, in, out, how);
+    else quantize32_step(k.f32, x, y, i, m, in, out, how, false);
 }
 
 static INLINE void quantize_row(const void *x, void *y, size_t n, qops_pairs pair, qops_dtype in,
@@ -63,6 +65,17 @@ static INLINE void quantize_row(const void *x, void *y, size_t n, qops_pairs pai
     if (i < n)
         quantize_step((quantizers){quantizer_set(k), {vf64_set(scale), vf64_set(zero)}}, x, y, i,
                       n - i, in, out, how);
+}
+
+static INLINE void quantize_streaming(const void *x, void *y, size_t n, qops_pairs pair,
+                                      qops_dtype in, qops_dtype out, quotient_how how) {
+    const one_quantizer k = one_quantizer_load(pair);
+    size_t i = unaligned_head(y, out == u8 || out == i8 ? 1 : 2, n);
+    if (i > 0) quantize32_step(quantizer_set(k), x, y, 0, i, in, out, how, false);
+    for (; i + LANES <= n; i += LANES)
+        quantize32_step(quantizer_set(k), x, y, i, LANES, in, out, how, true);
+    if (i < n) quantize32_step(quantizer_set(k), x, y, i, n - i, in, out, how, false);
+    vstream_end();
 }
 
 /* m elements from the one i on of several rows, which have the same pairs */
@@ -87,7 +100,8 @@ static INLINE void quantize_per_element(const void *x, void *y, size_t rows, qop
 static INLINE void quantize_how(const void *x, void *y, size_t n, const qops_params *p,
                                 qops_dtype in, qops_dtype out, quotient_how how) {
     const size_t rows = n / p->row, together = p->y.row_step == 0 ? ROWS : 1;
-    if (p->y.per_element)
+    if (p->stream && !in_float64(in, out)) quantize_streaming(x, y, n, p->y, in, out, how);
+    else if (p->y.per_element)
         for (size_t r = 0; r < rows; r += together)
             quantize_per_element(row_of(x, r, p->a_step), row_to(y, r, p->y_step),
                                  min_size(together, rows - r), row_pairs(p->y, r), p, in, out, how);

@@ -330,6 +330,17 @@ static INLINE void vcodes_store(qops_dtype out, void *y, size_t i, vcodes c, siz
     if (m != LANES) memcpy((char *)y + i * size, copy, m * size);
 }
 
+static INLINE void vf32_stream(float *y, vf32 v) {
+    for (int k = 0; k < 4; k++) _mm256_stream_ps(y + 8 * k, v.v[k]);
+}
+
+static INLINE void vcodes_stream(qops_dtype out, void *y, size_t i, vcodes c) {
+    const int n = out == u8 || out == i8 ? 1 : 2;
+    for (int k = 0; k < n; k++) _mm256_stream_si256((__m256i *)((char *)y + n * i) + k, c.v[k]);
+}
+
+static INLINE void vstream_end(void) { _mm_sfence(); }
+
 /* Exact sums */
 static INLINE vi64 vi64_from_i32(vi32 v) {
     vi64 r;

@@ -316,6 +316,17 @@ static INLINE void vcodes_store(qops_dtype out, void *y, size_t i, vcodes c, siz
         _mm512_mask_storeu_epi16((uint16_t *)y + i + 32 * k, lanes32(m, k), c.v[k]);
 }
 
+static INLINE void vf32_stream(float *y, vf32 v) {
+    for (int k = 0; k < 4; k++) _mm512_stream_ps(y + 16 * k, v.v[k]);
+}
+
+static INLINE void vcodes_stream(qops_dtype out, void *y, size_t i, vcodes c) {
+    const size_t n = out == u8 || out == i8 ? 1 : 2;
+    for (size_t k = 0; k < n; k++) _mm512_stream_si512((__m512i *)((char *)y + n * i) + k, c.v[k]);
+}
+
+static INLINE void vstream_end(void) { _mm_sfence(); }
+
 /* Exact sums */
 static INLINE vi64 vi64_from_i32(vi32 v) {
     vi64 r;

@@ -145,6 +145,14 @@ static INLINE void vcodes_store(qops_dtype out, void *y, size_t i, vcodes c, siz
     else ((uint16_t *)y)[i] = (uint16_t)c;
 }
 
+/* All lanes, to a multiple of 64 bytes or of the vector: as the other stores, but around the caches;
+ * other cores see them after vstream_end. */
+static INLINE void vf32_stream(float *y, vf32 v) { *y = v; }
+static INLINE void vcodes_stream(qops_dtype out, void *y, size_t i, vcodes c) {
+    vcodes_store(out, y, i, c, 1);
+}
+static INLINE void vstream_end(void) {}
+
 /* Exact sums. Sums of 32-bit numbers in 64-bit lanes; low and high are the halves of a lane >= 0. */
 static INLINE vi64 vi64_from_i32(vi32 v) { return v; }
 static INLINE vi64 vi64_square(vi32 v) { return (int64_t)v * v; }
