@@ -39,6 +39,7 @@ static inline void run_composed_part(const program *k, void *const *x, const qop
     void *const y = x[k->binary != NULL ? 2 : 1];
     qops_params q = params_from(p, r, i, m);
     q.y_step = buffer_step;
+    q.stream = false; /* the buffers are read at once */
     k->dequantize_a(element_of(x[0], r, p->a_step, i, k->a_size), a, n, &q);
     if (k->binary != NULL) {
         qops_params of_b = q; /* the dequantize kernels take their pairs from a */
