@@ -164,10 +164,13 @@ cdef enum:
     NOGIL_ELEMENTS = 4096
 
 
-# A call of more than twice so many elements runs these first, to see how long they
-# take; the rest goes to as many threads as get enough to do. Parts begin at multiples
-# of PART_UNIT elements, so that no two write to one cache line of an aligned array.
+# A large call runs so many elements first, to see how long they take; the rest goes to
+# as many threads as get enough to do. Parts begin at multiples of PART_UNIT elements,
+# so that no two write to one cache line of an aligned array. What is not large takes
+# less than two threads' work even on the slowest level.
 cdef enum:
+    LARGE_ELEMENTS = 524288
+    LARGE_SUM = 4194304
     MEASURED_ELEMENTS = 131072
     PART_UNIT = 4096
 
@@ -721,7 +724,10 @@ cdef class _Call:
                 plan_runs(&r)
                 if self.fused.binary is not NULL and runs_one_pair(&r):
                     r.context = &self.fused
-                if self.n_elements > 2 * MEASURED_ELEMENTS:
+                if (
+                    self.n_elements > LARGE_ELEMENTS
+                    and threads.get_num_threads() > 1
+                ):
                     self.run_large(&r)
                     continue
                 with nogil:
@@ -858,8 +864,9 @@ cdef bint _fits(cnp.ndarray x, cnp.ndarray out) noexcept:
 
 cdef object _run_plain(const program *k, void **x, size_t n, qops_params *p):
     p.row = n
-    if n > 2 * MEASURED_ELEMENTS:
+    if n > LARGE_ELEMENTS:
         p.stream = _beyond_caches(k, x, n)
+    if n > LARGE_ELEMENTS and threads.get_num_threads() > 1:
         _run_large(k, x, n, p)
     elif n >= NOGIL_ELEMENTS:
         with nogil:
@@ -1722,7 +1729,7 @@ cdef object _sum(
     kernels.accumulate = <qops_accumulate_fn *>columns_op.find(table, code, i64)
     if axis is None and not keepdims and (n == 0 or cnp.PyArray_ISCARRAY_RO(x)):
         total.low = total.high = 0
-        if n > 2 * MEASURED_ELEMENTS:
+        if n > LARGE_SUM and threads.get_num_threads() > 1:
             return _sum_large(kernels.reduce, <const char *>data, n, x.itemsize)
         if n:
             with nogil:

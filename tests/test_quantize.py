@@ -135,7 +135,7 @@ def test_python_numbers_are_float64(level):
 def test_results_written_around_the_caches(level, monkeypatch, shift):
     """As if there were hardly any; neither end is that of a vector."""
     monkeypatch.setattr(threads, "CACHE_BYTES", 1)
-    n = 300_003
+    n = 600_003
     x = np.resize(np.random.default_rng(0).normal(0, 9, 65_537), n).astype(np.float32)
     q, y = np.empty(n + 64, np.uint8), np.empty(n + 64, np.float32)
     for start in (0, 3):

@@ -48,21 +48,23 @@ static INLINE void dequantize_row(const void *x, void *y, size_t n, qops_pairs p
 }
 
 /* m elements from the one i on of several rows, which have the same pairs */
-static INLINE void dequantize_columns(dequantizer k, const void *x, void *y, size_t i, size_t m,
-                                      size_t rows, const qops_params *p, qops_dtype in,
-                                      qops_dtype out) {
+static INLINE void dequantize_columns(dequantizer k, const void *x, ptrdiff_t x_step, void *y,
+                                      ptrdiff_t y_step, size_t rows, size_t i, size_t m,
+                                      qops_dtype in, qops_dtype out) {
     for (size_t r = 0; r < rows; r++)
-        dequantize_step(k, row_of(x, r, p->a_step), row_to(y, r, p->y_step), i, m, in, out, false);
+        dequantize_step(k, row_of(x, r, x_step), row_to(y, r, y_step), i, m, in, out, false);
 }
 
-static INLINE void dequantize_per_element(const void *x, void *y, size_t rows, qops_pairs pairs,
-                                          const qops_params *p, qops_dtype in, qops_dtype out) {
-    const size_t n = p->row;
+static INLINE void dequantize_per_element(const void *x, ptrdiff_t x_step, void *y,
+                                          ptrdiff_t y_step, size_t rows, size_t n, qops_pairs pairs,
+                                          qops_dtype in, qops_dtype out) {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        dequantize_columns(dequantizer_load(pairs, i, LANES), x, y, i, LANES, rows, p, in, out);
+        dequantize_columns(dequantizer_load(pairs, i, LANES), x, x_step, y, y_step, rows, i, LANES,
+                           in, out);
     if (i < n)
-        dequantize_columns(dequantizer_load(pairs, i, n - i), x, y, i, n - i, rows, p, in, out);
+        dequantize_columns(dequantizer_load(pairs, i, n - i), x, x_step, y, y_step, rows, i, n - i,
+                           in, out);
 }
 
 static INLINE void dequantize(const void *x, void *y, size_t n, const qops_params *p, qops_dtype in,
@@ -73,8 +75,9 @@ static INLINE void dequantize(const void *x, void *y, size_t n, const qops_param
         vstream_end();
     } else if (p->a.per_element)
         for (size_t r = 0; r < rows; r += together)
-            dequantize_per_element(row_of(x, r, p->a_step), row_to(y, r, p->y_step),
-                                   min_size(together, rows - r), row_pairs(p->a, r), p, in, out);
+            dequantize_per_element(row_of(x, r, p->a_step), p->a_step, row_to(y, r, p->y_step),
+                                   p->y_step, min_size(together, rows - r), p->row,
+                                   row_pairs(p->a, r), in, out);
     else
         for (size_t r = 0; r < rows; r++)
             dequantize_row(row_of(x, r, p->a_step), row_to(y, r, p->y_step), p->row,

@@ -6,6 +6,8 @@
 
 #include "runs.h"
 
+#define COMPOSED_CHUNK 2048 /* elements in a buffer of float32: two of them fit the L1 cache */
+
 typedef struct {
     qops_convert_fn *dequantize_a, *dequantize_b, *quantize;
     qops_binary_fn *binary;
@@ -58,12 +60,18 @@ static inline void run_composed_part(const program *k, void *const *x, const qop
  * inlined: its buffers on the stack would be paid for by the short programs too. */
 static __attribute__((noinline)) void run_composed(const program *k, void *const *x, size_t n,
                                                    const qops_params *p) {
-    float a[RUN_CHUNK], b[RUN_CHUNK];
-    const size_t all_rows = n / p->row, together = p->row < RUN_CHUNK ? RUN_CHUNK / p->row : 1;
+    float a[COMPOSED_CHUNK], b[COMPOSED_CHUNK];
+    const size_t all_rows = n / p->row, most = COMPOSED_CHUNK;
+    if (k->binary == NULL && all_rows == 1 && n <= most) { /* nothing has to be moved */
+        k->dequantize_a(x[0], a, n, p);
+        k->quantize(a, x[1], n, p);
+        return;
+    }
+    const size_t together = p->row < most ? most / p->row : 1;
     for (size_t r = 0; r < all_rows; r += together)
-        for (size_t i = 0; i < p->row; i += RUN_CHUNK)
-            run_composed_part(k, x, p, r, least(together, all_rows - r), i,
-                              least(RUN_CHUNK, p->row - i), a, b);
+        for (size_t i = 0; i < p->row; i += most)
+            run_composed_part(k, x, p, r, least(together, all_rows - r), i, least(most, p->row - i),
+                              a, b);
 }
 
 static inline void run_take(const program *k, void *const *x, size_t n, const qops_params *p) {

@@ -79,22 +79,23 @@ static INLINE void quantize_streaming(const void *x, void *y, size_t n, qops_pai
 }
 
 /* m elements from the one i on of several rows, which have the same pairs */
-static INLINE void quantize_columns(quantizers k, const void *x, void *y, size_t i, size_t m,
-                                    size_t rows, const qops_params *p, qops_dtype in,
-                                    qops_dtype out, quotient_how how) {
+static INLINE void quantize_columns(quantizers k, const void *x, ptrdiff_t x_step, void *y,
+                                    ptrdiff_t y_step, size_t rows, size_t i, size_t m,
+                                    qops_dtype in, qops_dtype out, quotient_how how) {
     for (size_t r = 0; r < rows; r++)
-        quantize_step(k, row_of(x, r, p->a_step), row_to(y, r, p->y_step), i, m, in, out, how);
+        quantize_step(k, row_of(x, r, x_step), row_to(y, r, y_step), i, m, in, out, how);
 }
 
-static INLINE void quantize_per_element(const void *x, void *y, size_t rows, qops_pairs pairs,
-                                        const qops_params *p, qops_dtype in, qops_dtype out,
-                                        quotient_how how) {
-    const size_t n = p->row;
+static INLINE void quantize_per_element(const void *x, ptrdiff_t x_step, void *y, ptrdiff_t y_step,
+                                        size_t rows, size_t n, qops_pairs pairs, qops_dtype in,
+                                        qops_dtype out, quotient_how how) {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        quantize_columns(quantizers_load(pairs, i, LANES), x, y, i, LANES, rows, p, in, out, how);
+        quantize_columns(quantizers_load(pairs, i, LANES), x, x_step, y, y_step, rows, i, LANES, in,
+                         out, how);
     if (i < n)
-        quantize_columns(quantizers_load(pairs, i, n - i), x, y, i, n - i, rows, p, in, out, how);
+        quantize_columns(quantizers_load(pairs, i, n - i), x, x_step, y, y_step, rows, i, n - i, in,
+                         out, how);
 }
 
 static INLINE void quantize_how(const void *x, void *y, size_t n, const qops_params *p,
@@ -103,8 +104,9 @@ static INLINE void quantize_how(const void *x, void *y, size_t n, const qops_par
     if (p->stream && !in_float64(in, out)) quantize_streaming(x, y, n, p->y, in, out, how);
     else if (p->y.per_element)
         for (size_t r = 0; r < rows; r += together)
-            quantize_per_element(row_of(x, r, p->a_step), row_to(y, r, p->y_step),
-                                 min_size(together, rows - r), row_pairs(p->y, r), p, in, out, how);
+            quantize_per_element(row_of(x, r, p->a_step), p->a_step, row_to(y, r, p->y_step),
+                                 p->y_step, min_size(together, rows - r), p->row,
+                                 row_pairs(p->y, r), in, out, how);
     else
         for (size_t r = 0; r < rows; r++)
             quantize_row(row_of(x, r, p->a_step), row_to(y, r, p->y_step), p->row,
