@@ -42,9 +42,11 @@ COLUMNS = {
     "force scalar": ("scalar", {FORCED: "scalar"}),
     "force avx2": ("scalar", {FORCED: "avx2"}),
     "force avx512": ("scalar", {FORCED: "avx512"}),
+    "force avx512_icl": ("scalar", {FORCED: "avx512_icl"}),
     "disable avx2": ("scalar", {DISABLED: "avx2"}),
     "baseline avx2": ("avx2", {}),
     "baseline avx512": ("avx512", {}),
+    "baseline avx512_icl": ("avx512_icl", {}),
 }
 
 PROGRAM = """if True:
@@ -140,11 +142,9 @@ def matrix(tmp_path_factory):
         return run(emulator, PROGRAM, paths[baseline], **variables)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        paths |= zip(
-            ("avx2", "avx512"),
-            pool.map(lambda b: build(folder, b), ("avx2", "avx512")),
-            strict=True,
-        )
+        baselines = sorted({b for b, _ in COLUMNS.values()} - {"scalar"})
+        builds = pool.map(lambda b: build(folder, b), baselines)
+        paths |= zip(baselines, builds, strict=True)
         keys = [(model, c) for model in MODELS for c in (*COLUMNS, "NumPy alone")]
         keys.append((None, "default"))
         return dict(zip(keys, pool.map(cell, keys), strict=True))
@@ -157,11 +157,12 @@ def test_cell(matrix, model, column):
     lacks, (baseline, variables) = MODELS[model], COLUMNS[column]
     forced = variables.get(FORCED)
     asked = forced or (baseline if baseline != "scalar" else None)
-    if asked == "avx512" or (asked == "avx2" and lacks):
+    beyond = asked in ("avx512", "avx512_icl")
+    if beyond or (asked == "avx2" and lacks):
         by = f"{FORCED} is '{asked}', which can't be used: "
         if baseline != "scalar":
             by = f"qops was built for baseline {asked}, which this machine can't run: "
-        beginning, names = by, "AVX512F, AVX512DQ" if asked == "avx512" else lacks
+        beginning, names = by, "AVX512F, AVX512DQ" if beyond else lacks
     elif outcome(matrix[model, "NumPy alone"]) != "loads":
         beginning, names = "NumPy ", "SSE4.1, SSE4.2"
     else:
