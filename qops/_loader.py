@@ -342,7 +342,7 @@ def numpy_baseline(library: Path) -> list[str]:
     return found[1].decode().split() if at >= 0 and found else []
 
 
-def check_numpy(cpu: Cpu, choice: Choice) -> None:
+def check_numpy(cpu: Cpu) -> None:
     """Raise RuntimeError if this machine lacks what NumPy was built for."""
     if "numpy" in sys.modules or all(map(cpu.has, FEATURES.values())):
         return
@@ -359,7 +359,7 @@ def check_numpy(cpu: Cpu, choice: Choice) -> None:
                 f"NumPy {metadata.version('numpy')} was built for baseline "
                 f"{' '.join(names)}, which this machine can't run: {lacking}",
                 cpu,
-                choice.available,
+                (),
                 [
                     "install a NumPy for this CPU: pip install 'numpy<2.4', or build "
                     "one: pip install --no-binary numpy "
@@ -418,7 +418,7 @@ def start() -> None:
         ) from error
     cpu = read_cpu(cpuid, xgetbv)
     choice = choose(cpu, os.environ, build["levels"])
-    check_numpy(cpu, choice)
+    check_numpy(cpu)
     _state = _State(build, cpu, choice)
 
 
