@@ -129,9 +129,14 @@ def parse_option(
         upper = word.upper() if word.isascii() else ""
         if upper in meanings:
             levels = set(meanings[upper]())
-            if operator == "-" and levels:
-                levels |= set(and_above(best_first(levels)[-1]))
-            found = found - levels if operator == "-" else found | levels
+            if operator == "-":
+                found -= set(and_above(best_first(levels)[-1])) if levels else set()
+            else:
+                found |= levels & set(supported)
+                notes += [
+                    f"{option}: no level for {word}: {level} can't be built"
+                    for level in best_first(levels - set(supported))
+                ]
         elif upper in _KNOWN:
             adds, removes, note = _KNOWN[upper]
             if note:

@@ -120,6 +120,14 @@ def test_native_and_detect_are_asked_once_and_only_if_named():
     assert asked == ["native"]
 
 
+def test_native_is_what_can_be_built_of_it():
+    """CFLAGS may turn on what the level's probe refuses all the same."""
+    assert parse("native", ["scalar"], ["avx512", "scalar"]) == (
+        ("scalar",),
+        (f"{OPTION}: no level for native: avx512 can't be built",),
+    )
+
+
 def test_native_may_be_refused():
     def native():
         raise ValueError("native: no such flag")
@@ -192,6 +200,9 @@ def expected(text, supported, native, detected):
         level = None if low not in RUNGS else LADDER[RUNGS[low]]
         skipped = level not in supported and not (minus and level)
         notes += skipped and low not in sets
+        if low in sets and not minus:
+            notes += len(named - {*supported})
+            named &= {*supported}
         if minus:
             lowest = RUNGS.get(low)
             if low in sets and named:
