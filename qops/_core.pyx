@@ -114,7 +114,6 @@ cdef extern from "runs.h" nogil:
     ctypedef struct run_buffers:
         pass
     void plan_runs(runs *)
-    bint runs_one_pair(const runs *)
     void do_runs(const runs *, char *const *, run_buffers *)
 
 cdef extern from "programs.h" nogil:
@@ -659,7 +658,6 @@ cdef class _Call:
     cdef list arrays  # inputs and the output, broadcast to the shape
     cdef list pairs  # of a, b and the result; None where there are none
     cdef program kernels
-    cdef program fused  # does the same where there is one pair in a row; or empty
     cdef bint relu, divide
     cdef size_t n_elements
 
@@ -722,8 +720,6 @@ cdef class _Call:
             for first, length in parts:
                 self.part(&r, first, length)
                 plan_runs(&r)
-                if self.fused.binary is not NULL and runs_one_pair(&r):
-                    r.context = &self.fused
                 if (
                     self.n_elements > LARGE_ELEMENTS
                     and threads.get_num_threads() > 1
@@ -1040,7 +1036,6 @@ cdef _Call _new_call(str op, tuple shape, object axis, object block_size):
     call.axis = None if axis is None else _axis_of(op, axis, len(shape))
     call.block = _block(op, block_size, axis)
     memset(&call.kernels, 0, sizeof(program))
-    memset(&call.fused, 0, sizeof(program))
     return call
 
 
@@ -1474,9 +1469,10 @@ cdef object _binary(
         op.index[a_code][out_code] >= 0 and a_code == b_code and not call.divide
         and pa.ordinary() and pb.ordinary()
     ):
-        call.fused.binary = <qops_binary_fn *>op.find(table, a_code, out_code)
-    _set_composed(&call.kernels, table, a_code, b_code, out_code)
-    call.kernels.binary = <qops_binary_fn *>op.find(table, f32, f32)
+        call.kernels.binary = <qops_binary_fn *>op.find(table, a_code, out_code)
+    else:
+        _set_composed(&call.kernels, table, a_code, b_code, out_code)
+        call.kernels.binary = <qops_binary_fn *>op.find(table, f32, f32)
     return _finish(call, [x1, x2], out, out_code, True)
 
 

@@ -1,10 +1,9 @@
-/* binary.h - y[i] = quantize(dequantize(a[i]) o dequantize(b[i])) for one pair of parameters each
- * in a row, or in all.
+/* binary.h - y[i] = quantize(dequantize(a[i]) o dequantize(b[i])).
  *
  * With relu, maximum(., 0) before quantize. a, b and y are codes of one 8-bit dtype, or float32:
  * then there is nothing to dequantize and quantize, and the array boundary composes from it what
- * the 8-bit kernels do not cover (other dtypes, parameters per element, unusual scales). Here all
- * scales are within SCALE_MIN..SCALE_MAX: no NaN or infinity can arise from 8-bit codes. */
+ * the 8-bit kernels do not cover (other dtypes, unusual scales). Here all scales are within
+ * SCALE_MIN..SCALE_MAX: no NaN or infinity can arise from 8-bit codes. */
 #ifndef QOPS_BINARY_H
 #define QOPS_BINARY_H
 
@@ -66,8 +65,90 @@ static INLINE void binary_row(const void *a, const void *b, void *y, size_t n, q
     else binary_steps(k, a, b, y, n, op, d, TWO_STEPS);
 }
 
+/* A set's pairs of LANES elements; or of the last m */
+typedef struct {
+    vf32 scale;
+    vi32 zero;
+} operand;
+
+static INLINE operand operand_load(qops_pairs p, size_t i, size_t m) {
+    return (operand){vf32_load(p.scale + i, m), vi32_load(p.zero + i, m)};
+}
+
+static INLINE vf32 binary_load_with(operand k, qops_dtype d, const void *x, size_t i, size_t m) {
+    return vf32_mul(vf32_from_i32(vi32_sub(vi32_load_as(d, x, i, m), k.zero)), k.scale);
+}
+
+/* The pairs of a row that has one pair for all of its elements, as a vector of copies */
+typedef struct {
+    float scale[LANES], recip[LANES], recip_low[LANES];
+    int32_t zero[LANES];
+} pair_copies;
+
+static INLINE qops_pairs copies_of(qops_pairs p, pair_copies *to) {
+    if (p.per_element) return p;
+    vf32_store(to->scale, vf32_set(*p.scale), LANES);
+    vf32_store(to->recip, vf32_set(*p.recip), LANES);
+    vf32_store(to->recip_low, vf32_set(*p.recip_low), LANES);
+    vi32_store(to->zero, vi32_set(*p.zero), LANES);
+    p.scale = to->scale, p.recip = to->recip, p.recip_low = to->recip_low, p.zero = to->zero;
+    return p;
+}
+
+typedef struct {
+    const char *a, *b;
+    char *y;
+    ptrdiff_t a_step, b_step, y_step;
+    qops_pairs a_pairs, b_pairs, y_pairs;
+    bool relu;
+} binary_rows;
+
+/* m elements from the one i on of several rows, which have the same pairs */
+static INLINE void binary_columns(const binary_rows *k, size_t rows, size_t i, size_t m,
+                                  binary_op op, qops_dtype d) {
+    const operand ka = operand_load(k->a_pairs, k->a_pairs.per_element ? i : 0, m);
+    const operand kb = operand_load(k->b_pairs, k->b_pairs.per_element ? i : 0, m);
+    const quantizer ky = quantizer_load(k->y_pairs, k->y_pairs.per_element ? i : 0, m);
+    const float floor = k->relu ? 0.0f : -HUGE_VALF;
+    for (size_t r = 0; r < rows; r++) {
+        const vf32 va = binary_load_with(ka, d, row_of(k->a, r, k->a_step), i, m);
+        const vf32 vb = binary_load_with(kb, d, row_of(k->b, r, k->b_step), i, m);
+        const vf32 v = vf32_max(vf32_set(floor), op == ADD ? vf32_add(va, vb) : vf32_mul(va, vb));
+        const vi32 t = vi32_round_quotient(TWO_STEPS, v, ky.quotient);
+        vcodes_store(d, row_to(k->y, r, k->y_step), i, vcodes_from_sum(d, t, ky.zero), m);
+    }
+}
+
+/* Where some set has a pair per element */
+static INLINE void binary_per_element(const void *a, const void *b, void *y, size_t n,
+                                      const qops_params *p, binary_op op, qops_dtype d) {
+    const size_t rows = n / p->row;
+    const bool same = p->a.row_step == 0 && p->b.row_step == 0 && p->y.row_step == 0;
+    const size_t together = same ? ROWS : 1;
+    pair_copies copies[3];
+    binary_rows k = {
+        .a_step = p->a_step, .b_step = p->b_step, .y_step = p->y_step, .relu = p->relu};
+    for (size_t r = 0; r < rows; r += together) {
+        if (r == 0 || !same) {
+            k.a_pairs = copies_of(row_pairs(p->a, r), &copies[0]);
+            k.b_pairs = copies_of(row_pairs(p->b, r), &copies[1]);
+            k.y_pairs = copies_of(row_pairs(p->y, r), &copies[2]);
+        }
+        k.a = row_of(a, r, p->a_step), k.b = row_of(b, r, p->b_step);
+        k.y = row_to(y, r, p->y_step);
+        const size_t m = min_size(together, rows - r);
+        size_t i = 0;
+        for (; i + LANES <= p->row; i += LANES) binary_columns(&k, m, i, LANES, op, d);
+        if (i < p->row) binary_columns(&k, m, i, p->row - i, op, d);
+    }
+}
+
 static INLINE void binary_loop(const void *a, const void *b, void *y, size_t n,
                                const qops_params *p, binary_op op, qops_dtype d) {
+    if (d != f32 && (p->a.per_element || p->b.per_element || p->y.per_element)) {
+        binary_per_element(a, b, y, n, p, op, d);
+        return;
+    }
     const size_t rows = n / p->row;
     for (size_t r = 0; r < rows; r++) {
         const void *ar = row_of(a, r, p->a_step), *br = row_of(b, r, p->b_step);

@@ -206,12 +206,6 @@ static inline void plan_runs(runs *r) {
     r->most_rows = least(r->shape[r->inner_dims - 1], RUN_CHUNK / r->inner_size);
 }
 
-/* Is there one pair of each set in a row? */
-static inline bool runs_one_pair(const runs *r) {
-    const int dims = r->rows_direct ? 1 : r->inner_dims;
-    return !runs_any_pairs_vary(r, 0, dims);
-}
-
 /* Buffers */
 
 static inline __attribute__((always_inline)) void copy_elements(char *y, ptrdiff_t y_stride,
