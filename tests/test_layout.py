@@ -87,6 +87,30 @@ def test_layouts(level, layout, axis, dtype):
             )
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32])
+@pytest.mark.parametrize(
+    "shape", [(16, 64), (64, 129), (17, 300), (130, 70), (513, 40)]
+)
+def test_tiles(level, shape, dtype):
+    """Inputs that lie across the rows of the output, of each size of elements."""
+    q = np.ascontiguousarray(codes(np.prod(shape), dtype).reshape(shape).T).T
+    expected = oracles.dequantize(q, 0.3, 7)
+    out = np.empty(shape, np.float32)
+    same(qops.dequantize(q, 0.3, 7, out=out), expected)
+    x = numbers(int(np.prod(shape)), np.float64).reshape(shape[::-1]).T
+    s, z, wide_s, wide_z = channels(shape[1], 1, 2)
+    out = np.empty(shape, dtype)
+    same(
+        qops.quantize(x, s, z, axis=1, out=out),
+        oracles.quantize(x, wide_s, wide_z, dtype),
+    )
+    a, b = q[::-1, ::-1], np.ascontiguousarray(q)
+    same(
+        qops.qadd(a, s, z, b, 0.2, 4, 0.5, 6, axis=1, out=out),
+        oracles.qadd(a, wide_s, wide_z, b, 0.2, 4, 0.5, 6, dtype),
+    )
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 17, 64, 384, 1000])
 @pytest.mark.parametrize("inner", [1, 2, 3, 49, 1000])
 def test_channels(level, n, inner):
