@@ -196,7 +196,7 @@ def parse_targets(name: str, text: str) -> Targets | None:
     ValueError
         If the statement is malformed, with file, line and word.
     """
-    found = [match.start() for match in re.finditer("@targets", text)]
+    found = [match.start() for match in re.finditer("@targets", text, re.IGNORECASE)]
     if not found:
         return None
 

@@ -362,6 +362,7 @@ def test_source_of_one_level():
         ("//@targets scalar", 1, "'@targets' does not open the file as '/*@ta"),
         ("/* op */\n/*@targets scalar */", 2, "'@targets' does not open the file as"),
         ("/*@targetsscalar */", 1, "'@targets' does not open the file as '/*@ta"),
+        ("/*@TARGETS avx2 */", 1, "'@targets' does not open the file as '/*@ta"),
         ("/*@targets scalar */\n\n/*@targets */", 3, "'@targets' is there a second t"),
         ("/*@targets \u017fcalar */", 1, "@targets: unknown level '\\u017fcalar'"),
         ("/*@targets \udcff */", 1, "@targets: unknown level '\\udcff'"),
