@@ -367,6 +367,21 @@ def real_array(str op not None, x):
     return array
 
 
+def code_array(str op not None, str name not None, x):
+    """Return x as an array of codes; op and name are for errors."""
+    array = _as_array(op, name, x)
+    _code_dtype(op, name, array)
+    return array
+
+
+def result_array(str op not None, out, dtype, default, tuple shape not None):
+    """Return out, checked, or a new array of codes of the dtype, or of the default."""
+    code = -1 if default is None else _dtype_of(default)
+    code = _result_dtype(op, dtype, out, code, _CODES)
+    _check_out(op, out, shape)
+    return np.empty(shape, _numpy_dtype(code)) if out is None else out
+
+
 def code_range(str op not None, dtype):
     """Return the lowest and the highest code of a dtype; op is named in errors."""
     cdef int code
