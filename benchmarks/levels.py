@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from suite.cases import Call, codes, empty, numbers
+from suite.cases import UFUNCS, Call, codes, empty, numbers
 from table import Contender, Times, levels, machine, race, ratio, speed
 
 import qops
@@ -75,8 +75,7 @@ def _take(x: Any, y: Any) -> Call:
 MAKERS: dict[str, Callable[[Any, Any], Call]] = {
     "quantize": _quantize,
     "dequantize": _dequantize,
-    "qadd": _binary(qops.qadd),
-    "qmul": _binary(qops.qmul),
+    **{op: _binary(getattr(qops, op)) for op in UFUNCS},
     "hsum": _sum(qops.hsum),
     "hsum_sq": _sum(qops.hsum_sq),
     "add_codes": _columns(qops.hsum),

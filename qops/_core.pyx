@@ -288,7 +288,11 @@ cdef class _Op:
 cdef _Op _quantize = _Op("quantize")
 cdef _Op _dequantize = _Op("dequantize")
 cdef _Op _qadd = _Op("qadd")
+cdef _Op _qsub = _Op("qsub")
 cdef _Op _qmul = _Op("qmul")
+cdef _Op _qdiv = _Op("qdiv")
+cdef _Op _qmaximum = _Op("qmaximum")
+cdef _Op _qminimum = _Op("qminimum")
 cdef _Op _take = _Op("take")
 cdef _Op _take_wide = _Op("take_wide")
 cdef _Op _take_words = _Op("take_words")
@@ -1569,6 +1573,152 @@ def qmul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_point, 
     array([20,  0, 80], dtype=int8)
     """
     return _binary(_qmul, a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale,
+                   zero_point, dtype, axis, block_size, relu, out)
+
+
+def qsub(a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_point, *,
+         dtype=None, axis=None, block_size=None, relu=False, out=None):
+    """Subtract one quantized array from another.
+
+    ``quantize(dequantize(a) - dequantize(b), scale, zero_point)`` in float32, bit
+    for bit; with `relu`, ``maximum(., 0)`` before it is quantized.
+
+    Parameters
+    ----------
+    a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_point
+        As in `qadd`.
+    dtype, axis, block_size, relu, out
+        As in `qadd`.
+
+    Returns
+    -------
+    ndarray
+        Codes; a scalar for 0-d `a` and `b`; or `out`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `quantize`.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> a = np.array([10, 20, 250], np.uint8)
+    >>> qops.qsub(a, 0.1, 0, a[::-1], 0.1, 0, 0.2, 128)
+    array([  8, 128, 248], dtype=uint8)
+    """
+    return _binary(_qsub, a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale,
+                   zero_point, dtype, axis, block_size, relu, out)
+
+
+def qdiv(a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_point, *,
+         dtype=None, axis=None, block_size=None, relu=False, out=None):
+    """Divide one quantized array by another.
+
+    ``quantize(dequantize(a) / dequantize(b), scale, zero_point)`` in float32, bit
+    for bit; with `relu`, ``maximum(., 0)`` before it is quantized.
+
+    Parameters
+    ----------
+    a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_point
+        As in `qadd`.
+    dtype, axis, block_size, relu, out
+        As in `qadd`.
+
+    Returns
+    -------
+    ndarray
+        Codes; a scalar for 0-d `a` and `b`; or `out`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `quantize`.
+
+    Notes
+    -----
+    As in NumPy a quotient by zero is infinite, and saturates; 0 / 0 is NaN, and becomes
+    the zero point.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> a = np.array([10, 20, -30, 0], np.int8)
+    >>> b = np.array([5, 0, 0, 0], np.int8)
+    >>> qops.qdiv(a, 0.1, 0, b, 0.1, 0, 0.5, 1)
+    array([   5,  127, -128,    1], dtype=int8)
+    """
+    return _binary(_qdiv, a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale,
+                   zero_point, dtype, axis, block_size, relu, out)
+
+
+def qmaximum(a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_point,
+             *, dtype=None, axis=None, block_size=None, relu=False, out=None):
+    """Take the larger of each two quantized numbers.
+
+    ``quantize(maximum(dequantize(a), dequantize(b)), scale, zero_point)`` in float32, bit
+    for bit; with `relu`, ``maximum(., 0)`` before it is quantized.
+
+    Parameters
+    ----------
+    a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_point
+        As in `qadd`.
+    dtype, axis, block_size, relu, out
+        As in `qadd`.
+
+    Returns
+    -------
+    ndarray
+        Codes; a scalar for 0-d `a` and `b`; or `out`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `quantize`.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> a = np.array([-10, 0, 20], np.int8)
+    >>> qops.qmaximum(a, 0.1, 0, np.int8(4), 0.05, 0, 0.1, 0)
+    array([ 2,  2, 20], dtype=int8)
+    """
+    return _binary(_qmaximum, a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale,
+                   zero_point, dtype, axis, block_size, relu, out)
+
+
+def qminimum(a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_point,
+             *, dtype=None, axis=None, block_size=None, relu=False, out=None):
+    """Take the smaller of each two quantized numbers.
+
+    ``quantize(minimum(dequantize(a), dequantize(b)), scale, zero_point)`` in float32, bit
+    for bit; with `relu`, ``maximum(., 0)`` before it is quantized.
+
+    Parameters
+    ----------
+    a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_point
+        As in `qadd`.
+    dtype, axis, block_size, relu, out
+        As in `qadd`.
+
+    Returns
+    -------
+    ndarray
+        Codes; a scalar for 0-d `a` and `b`; or `out`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `quantize`.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> a = np.array([-10, 0, 20], np.int8)
+    >>> qops.qminimum(a, 0.1, 0, np.int8(4), 0.05, 0, 0.1, 0)
+    array([-10,   0,   2], dtype=int8)
+    """
+    return _binary(_qminimum, a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale,
                    zero_point, dtype, axis, block_size, relu, out)
 
 

@@ -75,7 +75,12 @@ def _binary(ufunc):
 
 
 qadd = _binary(np.add)
+qsub = _binary(np.subtract)
 qmul = _binary(np.multiply)
+qdiv = _binary(np.divide)
+qmaximum = _binary(np.maximum)
+qminimum = _binary(np.minimum)
+BINARY = ("qadd", "qsub", "qmul", "qdiv", "qmaximum", "qminimum")
 
 
 def take(q, table):
@@ -101,7 +106,11 @@ ORACLES = {
     "quantize": quantize,
     "dequantize": dequantize,
     "qadd": qadd,
+    "qsub": qsub,
     "qmul": qmul,
+    "qdiv": qdiv,
+    "qmaximum": qmaximum,
+    "qminimum": qminimum,
     "take": take,
     "take_wide": take,
     "take_words": take,

@@ -1,4 +1,4 @@
-"""qadd and qmul against their oracles: all pairs of 8-bit codes, on each level."""
+"""Operations on two codes against their oracles: all 8-bit pairs, on each level."""
 
 import itertools
 
@@ -6,12 +6,12 @@ import numpy as np
 import oracles
 import pytest
 from guard import guarded, tail, untouched
-from oracles import CODES, limits, same
+from oracles import BINARY, CODES, limits, same
 from test_dequantize import codes
 
 import qops
 
-OPS = {"qadd": (qops.qadd, oracles.qadd), "qmul": (qops.qmul, oracles.qmul)}
+OPS = {op: (getattr(qops, op), getattr(oracles, op)) for op in BINARY}
 
 
 def parameter_sets(dtype):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from oracles import BINARY
 
 import qops
 
@@ -70,7 +71,7 @@ def call(op, scale=1.0, zero=0, **options):
     return getattr(qops, op)(Q, 1.0, 0, Q, 1.0, 0, scale, zero, **options)
 
 
-OPS = ["quantize", "dequantize", "requantize", "qadd", "qmul"]
+OPS = ["quantize", "dequantize", "requantize", *BINARY]
 
 
 @pytest.mark.parametrize(("scale", "error", "message"), BAD_SCALES)
@@ -112,7 +113,7 @@ def test_out_of_dequantize():
 
 
 @pytest.mark.parametrize("name", ["a_scale", "b_scale", "a_zero_point", "b_zero_point"])
-@pytest.mark.parametrize("op", ["qadd", "qmul"])
+@pytest.mark.parametrize("op", BINARY)
 def test_parameters_of_operands_are_named(op, name):
     given = {"a": Q, "a_scale": 1.0, "a_zero_point": 0, "b": Q, "b_scale": 1.0}
     given |= {"b_zero_point": 0, "scale": 1.0, "zero_point": 0, name: -2}

@@ -5,7 +5,7 @@ import oracles
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from oracles import CODES, FLOATS, limits, same
+from oracles import BINARY, CODES, FLOATS, limits, same
 
 import qops
 
@@ -95,9 +95,7 @@ def test_requantize(level, data, dtype, out_dtype):
 
 
 @many
-@given(
-    st.data(), st.sampled_from(CODES), st.booleans(), st.sampled_from(["qadd", "qmul"])
-)
+@given(st.data(), st.sampled_from(CODES), st.booleans(), st.sampled_from(BINARY))
 def test_binary(level, data, dtype, relu, op):
     a, view = data.draw(arrays(dtype))
     options, scale, zero, s, z = data.draw(parameters(a.shape, dtype))

@@ -210,10 +210,20 @@ def take(x: str, y: str) -> Case:
     return Case("take", _name("take", [x, y], "per tensor"), make, *size)
 
 
+UFUNCS: dict[str, Callable[[Any, Any], Any]] = {
+    "qadd": np.add,
+    "qsub": np.subtract,
+    "qmul": np.multiply,
+    "qdiv": np.divide,
+    "qmaximum": np.maximum,
+    "qminimum": np.minimum,
+}
+
+
 def binary(op: str, dtype: str, kind: str = "per tensor") -> Case:
     """Two arrays of codes to a third; kind is that of the first."""
     function = getattr(qops, op)
-    ufunc = {"qadd": np.add, "qmul": np.multiply}[op]
+    ufunc = UFUNCS[op]
 
     def make(n: int) -> Calls:
         at = layout(kind, n, DTYPES[dtype])
@@ -287,6 +297,10 @@ CASES = {
         binary("qadd", "u8", "last axis"),
         binary("qmul", "u8"),
         binary("qmul", "i8"),
+        binary("qsub", "u8"),
+        binary("qdiv", "u8"),
+        binary("qmaximum", "u8"),
+        binary("qminimum", "u8"),
         reduction("hsum", "u8"),
         reduction("hsum", "i8"),
         reduction("hsum", "u8", axis=0),

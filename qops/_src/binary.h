@@ -3,13 +3,28 @@
  * With relu, maximum(., 0) before quantize. a, b and y are codes of one 8-bit dtype, or float32:
  * then there is nothing to dequantize and quantize, and the array boundary composes from it what
  * the 8-bit kernels do not cover (other dtypes, unusual scales). Here all scales are within
- * SCALE_MIN..SCALE_MAX: no NaN or infinity can arise from 8-bit codes. */
+ * SCALE_MIN..SCALE_MAX: no NaN or infinity can arise from 8-bit codes but by a division. */
 #ifndef QOPS_BINARY_H
 #define QOPS_BINARY_H
 
 #include "quantizer.h"
 
-typedef enum { ADD, MUL } binary_op;
+typedef enum { ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM } binary_op;
+
+static INLINE vf32 binary_value(binary_op op, vf32 a, vf32 b) {
+    return op == ADD       ? vf32_add(a, b)
+           : op == SUB     ? vf32_sub(a, b)
+           : op == MUL     ? vf32_mul(a, b)
+           : op == DIV     ? vf32_div(a, b)
+           : op == MAXIMUM ? vf32_max(a, b)
+                           : vf32_min(a, b);
+}
+
+/* A bound for the results of codes up to 256 from their zero point, roundings included */
+static INLINE double binary_most(binary_op op, float a_scale, float b_scale) {
+    const double a = 256.0 * a_scale, b = 256.0 * b_scale;
+    return op == DIV ? HUGE_VAL : op == MUL ? a * b : a + b;
+}
 
 typedef struct {
     float a_scale, b_scale;
@@ -29,13 +44,13 @@ static INLINE void binary_step(binary_params k, const void *a, const void *b, vo
                                size_t m, binary_op op, qops_dtype d, quotient_how how) {
     const vf32 va = binary_load(d, a, i, m, k.a_scale, k.a_zero);
     const vf32 vb = binary_load(d, b, i, m, k.b_scale, k.b_zero);
-    const vf32 v = op == ADD ? vf32_add(va, vb) : vf32_mul(va, vb);
+    const vf32 v = binary_value(op, va, vb);
     if (d == f32) {
         vf32_store((float *)y + i, vf32_max(vf32_set(k.float_floor), v), m);
         return;
     }
     const quantizer quantize = quantizer_set(k.y);
-    const vi32 t = vi32_round_quotient(how, v, quantize.quotient);
+    const vi32 t = vi32_round_quotient(how, op == DIV ? vf32_zero_nan(v) : v, quantize.quotient);
     /* quantize is monotone, so relu may as well be done on codes, many to a vector */
     vcodes_store(d, y, i, vcodes_max(d, vcodes_join(d, t, quantize.zero), k.floor), m);
 }
@@ -57,10 +72,7 @@ static INLINE void binary_row(const void *a, const void *b, void *y, size_t n, q
                        .b_zero = *b_pair.zero,
                        .y = one_quantizer_load(y_pair),
                        .floor = relu ? *y_pair.zero : code_min(d)};
-    /* a bound for all codes, the roundings included */
-    const double a_most = 256.0 * k.a_scale, b_most = 256.0 * k.b_scale;
-    const double most = op == ADD ? a_most + b_most : a_most * b_most;
-    if (most < (double)LARGEST_QUOTIENT * k.y.scale)
+    if (binary_most(op, k.a_scale, k.b_scale) < (double)LARGEST_QUOTIENT * k.y.scale)
         binary_steps(k, a, b, y, n, op, d, TWO_STEPS_SMALL);
     else binary_steps(k, a, b, y, n, op, d, TWO_STEPS);
 }
@@ -113,7 +125,8 @@ static INLINE void binary_columns(const binary_rows *k, size_t rows, size_t i, s
     for (size_t r = 0; r < rows; r++) {
         const vf32 va = binary_load_with(ka, d, row_of(k->a, r, k->a_step), i, m);
         const vf32 vb = binary_load_with(kb, d, row_of(k->b, r, k->b_step), i, m);
-        const vf32 v = vf32_max(vf32_set(floor), op == ADD ? vf32_add(va, vb) : vf32_mul(va, vb));
+        vf32 v = vf32_max(vf32_set(floor), binary_value(op, va, vb));
+        if (op == DIV) v = vf32_zero_nan(v);
         const vi32 t = vi32_round_quotient(TWO_STEPS, v, ky.quotient);
         vcodes_store(d, row_to(k->y, r, k->y_step), i, vcodes_from_sum(d, t, ky.zero), m);
     }

@@ -153,13 +153,28 @@ static INLINE vf32 vf32_add(vf32 a, vf32 b) {
     return a;
 }
 
+static INLINE vf32 vf32_sub(vf32 a, vf32 b) {
+    for (int k = 0; k < 4; k++) a.v[k] = _mm256_sub_ps(a.v[k], b.v[k]);
+    return a;
+}
+
 static INLINE vf32 vf32_mul(vf32 a, vf32 b) {
     for (int k = 0; k < 4; k++) a.v[k] = _mm256_mul_ps(a.v[k], b.v[k]);
     return a;
 }
 
+static INLINE vf32 vf32_div(vf32 a, vf32 b) {
+    for (int k = 0; k < 4; k++) a.v[k] = _mm256_div_ps(a.v[k], b.v[k]);
+    return a;
+}
+
 static INLINE vf32 vf32_max(vf32 a, vf32 b) {
     for (int k = 0; k < 4; k++) a.v[k] = _mm256_max_ps(a.v[k], b.v[k]);
+    return a;
+}
+
+static INLINE vf32 vf32_min(vf32 a, vf32 b) {
+    for (int k = 0; k < 4; k++) a.v[k] = _mm256_min_ps(a.v[k], b.v[k]);
     return a;
 }
 

@@ -79,10 +79,13 @@ static INLINE vi32 vi32_load_as(qops_dtype in, const void *x, size_t i, size_t m
     return ((const int32_t *)x)[i];
 }
 
-/* Float arithmetic. vf32_max gives b where a or b is NaN; clamp and round want no NaN. */
+/* Float arithmetic. Max and min give b where a or b is NaN; clamp and round want no NaN. */
 static INLINE vf32 vf32_add(vf32 a, vf32 b) { return a + b; }
+static INLINE vf32 vf32_sub(vf32 a, vf32 b) { return a - b; }
 static INLINE vf32 vf32_mul(vf32 a, vf32 b) { return a * b; }
+static INLINE vf32 vf32_div(vf32 a, vf32 b) { return a / b; }
 static INLINE vf32 vf32_max(vf32 a, vf32 b) { return a > b ? a : b; }
+static INLINE vf32 vf32_min(vf32 a, vf32 b) { return a < b ? a : b; }
 static INLINE vf32 vf32_zero_nan(vf32 v) { return v == v ? v : 0.0f; }
 static INLINE vf32 vf32_from_i32(vi32 v) { return (float)v; }
 static INLINE vf32 vf32_from_f64(vf64 v) { return (float)v; }
