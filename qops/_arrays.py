@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 # Elements of a piece: temporaries of that many fit the caches, and calls cost little.
 PIECE = 1 << 16
 
-Index = tuple[slice, ...]
+Index = tuple[Any, ...]  # slices; of no dimensions, ... for a view and not a scalar
 
 
 def pieces(shape: tuple[int, ...], most: int = PIECE) -> Iterator[Index]:
@@ -32,7 +32,7 @@ def pieces(shape: tuple[int, ...], most: int = PIECE) -> Iterator[Index]:
         inner *= shape[cut]
     whole = tuple(slice(0, n) for n in shape[cut:])
     if cut == 0:
-        yield whole
+        yield whole or (...,)
         return
     step = most // inner or 1
     n = shape[cut - 1]

@@ -386,6 +386,16 @@ def result_array(str op not None, out, dtype, default, tuple shape not None):
     return np.empty(shape, _numpy_dtype(code)) if out is None else out
 
 
+def check_pairs(
+    str op not None, str prefix not None, scale, zero_point, dtype,
+    tuple shape not None, axis
+):
+    """Check scales and zero points of codes of a dtype; prefix is of their names."""
+    code = _result_dtype(op, dtype, None, -1, _CODES)
+    _pairs(op, prefix, scale, zero_point, code, True, shape,
+           None if axis is None else _axis_of(op, axis, len(shape)), None)
+
+
 def code_range(str op not None, dtype):
     """Return the lowest and the highest code of a dtype; op is named in errors."""
     cdef int code
@@ -1656,8 +1666,8 @@ def qmaximum(a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_poi
              *, dtype=None, axis=None, block_size=None, relu=False, out=None):
     """Take the larger of each two quantized numbers.
 
-    ``quantize(maximum(dequantize(a), dequantize(b)), scale, zero_point)`` in float32, bit
-    for bit; with `relu`, ``maximum(., 0)`` before it is quantized.
+    ``quantize(maximum(dequantize(a), dequantize(b)), scale, zero_point)`` in float32,
+    bit for bit; with `relu`, ``maximum(., 0)`` before it is quantized.
 
     Parameters
     ----------
@@ -1691,8 +1701,8 @@ def qminimum(a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_poi
              *, dtype=None, axis=None, block_size=None, relu=False, out=None):
     """Take the smaller of each two quantized numbers.
 
-    ``quantize(minimum(dequantize(a), dequantize(b)), scale, zero_point)`` in float32, bit
-    for bit; with `relu`, ``maximum(., 0)`` before it is quantized.
+    ``quantize(minimum(dequantize(a), dequantize(b)), scale, zero_point)`` in float32,
+    bit for bit; with `relu`, ``maximum(., 0)`` before it is quantized.
 
     Parameters
     ----------

@@ -4,9 +4,22 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ._core import code_range, dequantize, quantize
+
+
+def evaluate(f: Callable[[Any], Any], x: NDArray[Any]) -> NDArray[Any]:
+    """Return f of numbers in float64, whatever becomes of those that never come."""
+    with np.errstate(all="ignore"):
+        y = np.asarray(f(x.astype(np.float64)))
+    if y.dtype.kind not in "fiub":
+        raise TypeError(f"lookup_table: f returns {y.dtype}, not real numbers")
+    if y.shape != x.shape:
+        raise ValueError(
+            f"lookup_table: f returns shape {y.shape} for shape {x.shape}, not the same"
+        )
+    return y
 
 
 def lookup_table(
@@ -82,14 +95,7 @@ def lookup_table(
         return 0 if any(map(np.ndim, parameters)) else None
 
     x = dequantize(codes, scale, zero_point, axis=axis(scale, zero_point))
-    with np.errstate(all="ignore"):  # of codes that may never come
-        y = np.asarray(f(x.astype(np.float64)))
-    if y.dtype.kind not in "fiub":
-        raise TypeError(f"lookup_table: f returns {y.dtype}, not real numbers")
-    if y.shape != x.shape:
-        raise ValueError(
-            f"lookup_table: f returns shape {y.shape} for shape {x.shape}, not the same"
-        )
+    y = evaluate(f, x)
     with np.errstate(over="ignore"):
         y32 = y.astype(np.float32)
     if np.dtype(out_dtype) == np.float32 or np.dtype(out_dtype) == np.float64:

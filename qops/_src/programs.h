@@ -88,9 +88,40 @@ static inline void run_program(const program *k, void *const *x, size_t n, const
     else k->dequantize_a(x[0], x[1], n, p);
 }
 
+/* Codes of shape (channels, inner) with an inner dimension too short for calls of a kernel */
+static inline __attribute__((always_inline)) void
+take_short_of(const char *entries, size_t entry_bytes, const char *x, char *y, size_t channels,
+              size_t inner, size_t x_size, size_t y_size) {
+    for (size_t c = 0; c < channels; c++, entries += entry_bytes)
+        for (size_t i = 0; i < inner; i++, x += x_size, y += y_size) {
+            uint16_t code = (uint8_t)*x;
+            if (x_size == 2) memcpy(&code, x, 2);
+            memcpy(y, entries + code * y_size, y_size);
+        }
+}
+
+static inline void take_short(const program *k, size_t entry_bytes, const char *x, char *y,
+                              size_t channels, size_t inner) {
+    const char *const e = k->entries;
+    switch (k->a_size * 16 + k->y_size) { /* constants, with which memcpy is a single move */
+    case 0x11: take_short_of(e, entry_bytes, x, y, channels, inner, 1, 1); break;
+    case 0x12: take_short_of(e, entry_bytes, x, y, channels, inner, 1, 2); break;
+    case 0x14: take_short_of(e, entry_bytes, x, y, channels, inner, 1, 4); break;
+    case 0x18: take_short_of(e, entry_bytes, x, y, channels, inner, 1, 8); break;
+    default: take_short_of(e, entry_bytes, x, y, channels, inner, 2, k->y_size);
+    }
+}
+
 /* Codes of shape (outer, channels, inner), each channel with its own `entry_bytes` of the table */
 static inline void take_channels(const program *k, const char *x, char *y, size_t outer,
                                  size_t channels, size_t inner, size_t entry_bytes) {
+    if (inner < RUN_SCALARS) {
+        const size_t n = channels * inner;
+        for (size_t i = 0; i < outer; i++)
+            take_short(k, entry_bytes, x + i * n * k->a_size, y + i * n * k->y_size, channels,
+                       inner);
+        return;
+    }
     for (size_t i = 0; i < outer; i++)
         for (size_t c = 0; c < channels; c++) {
             k->take(x, y, inner, (const char *)k->entries + c * entry_bytes);
