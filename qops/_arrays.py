@@ -42,6 +42,15 @@ def pieces(shape: tuple[int, ...], most: int = PIECE) -> Iterator[Index]:
             yield (*fixed, slice(i, min(i + step, n)), *whole)
 
 
+def broadcast_shape(op: str, arrays: dict[str, NDArray[Any]]) -> tuple[int, ...]:
+    """Return the shape that named arrays broadcast to; op is for errors."""
+    try:
+        return np.broadcast_shapes(*(x.shape for x in arrays.values()))
+    except ValueError:
+        shapes = " and ".join(f"{name} {x.shape}" for name, x in arrays.items())
+        raise ValueError(f"{op}: the shapes {shapes} do not broadcast") from None
+
+
 def part(parameter: Any, axis: int | None, index: Index) -> Any:
     """Return those of the parameters along an axis that a piece needs."""
     return (
