@@ -72,10 +72,16 @@ def _take(x: Any, y: Any) -> Call:
     return lambda: qops.take(q, table, out=out)
 
 
+def _normalize(x: Any, y: Any) -> Call:
+    q, out = codes(x, (N // COLUMNS, COLUMNS)), empty(y, (N // COLUMNS, COLUMNS))
+    return lambda: qops.qlayer_norm(q, 0.05, 3, 0.03, 5, out=out)
+
+
 MAKERS: dict[str, Callable[[Any, Any], Call]] = {
     "quantize": _quantize,
     "dequantize": _dequantize,
     **{op: _binary(getattr(qops, op)) for op in UFUNCS},
+    "normalize": _normalize,
     "hsum": _sum(qops.hsum),
     "hsum_sq": _sum(qops.hsum_sq),
     "add_codes": _columns(qops.hsum),

@@ -70,6 +70,12 @@ from .functions import (  # noqa: E402
     qtanh,
     qthreshold,
 )
+from .normalization import (  # noqa: E402
+    qbatch_norm,
+    qgroup_norm,
+    qinstance_norm,
+    qlayer_norm,
+)
 from .params import choose_qparams  # noqa: E402
 from .tables import lookup_table  # noqa: E402
 from .threads import get_num_threads, set_num_threads  # noqa: E402
@@ -94,6 +100,7 @@ __all__ = [
     "qabs",
     "qadd",
     "qadd_scalar",
+    "qbatch_norm",
     "qcelu",
     "qclamp",
     "qcos",
@@ -105,9 +112,12 @@ __all__ = [
     "qgelu",
     "qgreater",
     "qgreater_equal",
+    "qgroup_norm",
     "qhardsigmoid",
     "qhardswish",
     "qhardtanh",
+    "qinstance_norm",
+    "qlayer_norm",
     "qleaky_relu",
     "qless",
     "qless_equal",

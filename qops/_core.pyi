@@ -174,6 +174,17 @@ def check_pairs(
     shape: tuple[int, ...],
     axis: int | None,
 ) -> None: ...
+def normalize(
+    q: NDArray[Any],
+    center: NDArray[Any],
+    gain: NDArray[Any],
+    shift: NDArray[Any],
+    weight: NDArray[Any],
+    bias: NDArray[Any],
+    out_scale: ArrayLike,
+    out_zero_point: ArrayLike,
+    out: NDArray[Any],
+) -> None: ...
 def code_range(op: str, dtype: DTypeLike) -> tuple[int, int]: ...
 def kernels() -> list[tuple[str, str, str, str]]: ...
 def add_library(level: str, capsule: object) -> None: ...

@@ -32,9 +32,17 @@ cdef extern from "qops.h" nogil:
     ctypedef struct qops_pairs:
         const float *scale
         float limit
+    ctypedef struct qops_affine:
+        const float *gain
+        const float *shift
+        const int32_t *center
+        bint per_element
+        Py_ssize_t row_step
     ctypedef struct qops_params:
         qops_pairs a, b, y
+        qops_affine first, second
         size_t row
+        Py_ssize_t a_step, y_step
         bint divide, relu, stream
     ctypedef struct qops_total:
         uint64_t low
@@ -45,7 +53,8 @@ cdef extern from "qops.h" nogil:
     ctypedef void qops_binary_fn(
         const void *, const void *, void *, size_t, const qops_params *) noexcept
     ctypedef void qops_reduce_fn(const void *, size_t, qops_total *) noexcept
-    ctypedef void qops_accumulate_fn(const void *, int64_t *, size_t) noexcept
+    ctypedef void qops_accumulate_fn(
+        const void *, Py_ssize_t, size_t, int64_t *, size_t) noexcept
     ctypedef void qops_table_fn(
         const void *, void *, size_t, const void *) noexcept
     ctypedef struct qops_kernel:
@@ -293,6 +302,7 @@ cdef _Op _qmul = _Op("qmul")
 cdef _Op _qdiv = _Op("qdiv")
 cdef _Op _qmaximum = _Op("qmaximum")
 cdef _Op _qminimum = _Op("qminimum")
+cdef _Op _normalize = _Op("normalize")
 cdef _Op _take = _Op("take")
 cdef _Op _take_wide = _Op("take_wide")
 cdef _Op _take_words = _Op("take_words")
@@ -1402,6 +1412,88 @@ cdef object _take_by_channel(_Call call, object array, object rows, object out):
     return out
 
 
+cdef void _set_affine(
+    qops_affine *to, cnp.ndarray gain, cnp.ndarray shift, Py_ssize_t outer
+) noexcept:
+    """Point to the gains and shifts of an outer index; the arrays are laid out alike."""
+    cdef Py_ssize_t first = outer * cnp.PyArray_STRIDE(gain, 0)
+    to.gain = <const float *>(cnp.PyArray_BYTES(gain) + first)
+    to.shift = <const float *>(cnp.PyArray_BYTES(shift) + first)
+    to.row_step = cnp.PyArray_STRIDE(gain, 1) // 4
+    to.per_element = cnp.PyArray_STRIDE(gain, 2) != 0
+
+
+# From so many elements on, a table of all codes is faster than to normalize each.
+cdef enum:
+    NORMALIZED_ROW = 1024
+
+
+cdef void _normalize_by_tables(
+    qops_convert_fn *fn, qops_table_fn *take_fn, const char *x, char *y,
+    size_t rows, size_t n, qops_params *p
+) noexcept nogil:
+    """Normalize rows with one number each of everything."""
+    cdef char entries[256]
+    cdef size_t r
+    p.row = 256
+    for r in range(rows):
+        fn(_all_bytes, entries, 256, p)
+        take_fn(x + r * n, y + r * n, n, entries)
+        p.first.gain += p.first.row_step
+        p.first.shift += p.first.row_step
+        p.first.center += p.first.row_step
+        p.second.gain += p.second.row_step
+        p.second.shift += p.second.row_step
+
+
+def normalize(
+    cnp.ndarray q not None, cnp.ndarray center not None, cnp.ndarray gain not None,
+    cnp.ndarray shift not None, cnp.ndarray weight not None, cnp.ndarray bias not None,
+    out_scale, out_zero_point, cnp.ndarray out not None
+):
+    """Write quantize(((q - center) * gain + shift) * weight + bias) to out.
+
+    q and out are contiguous, of three dimensions and one 8-bit dtype; center is int32
+    and the others float32, broadcast to their shape, the first three laid out alike,
+    and weight as bias; where those have a number per element, so have these. Arguments
+    are as normalization.py has checked and made them.
+    """
+    cdef const kernel_table *table = table_in_use()
+    cdef qops_params p
+    cdef one_pair pair
+    cdef int code = _code_of(q)
+    cdef const char *x = cnp.PyArray_BYTES(q)
+    cdef char *y = cnp.PyArray_BYTES(out)
+    cdef size_t rows = cnp.PyArray_DIM(q, 1), row = cnp.PyArray_DIM(q, 2)
+    cdef size_t n = rows * row
+    cdef Py_ssize_t outer
+    cdef qops_convert_fn *fn = <qops_convert_fn *>_normalize.find(table, code, code)
+    cdef qops_table_fn *take_fn = <qops_table_fn *>_take.find(table, u8, u8)
+    memset(&p, 0, sizeof(p))
+    if fn is NULL or not _one_pair(
+        &pair, out_scale, out_zero_point, <qops_dtype>code, True
+    ):
+        raise ValueError("normalize: arguments are not as it needs them")
+    p.y = pairs_of_one(&pair)
+    p.divide = not pairs_limit(&p.y, <qops_dtype>code, pair.scale, pair.scale)
+    if n == 0:
+        return
+    for outer in range(cnp.PyArray_DIM(q, 0)):
+        _set_affine(&p.first, gain, shift, outer)
+        p.first.center = <const int32_t *>(
+            cnp.PyArray_BYTES(center) + outer * cnp.PyArray_STRIDE(center, 0))
+        _set_affine(&p.second, weight, bias, outer)
+        p.row = p.a_step = p.y_step = row
+        with nogil:
+            if (
+                row < NORMALIZED_ROW or p.first.per_element or p.second.per_element
+            ):
+                fn(x + outer * n, y + outer * n, n, &p)
+            else:
+                _normalize_by_tables(
+                    fn, take_fn, x + outer * n, y + outer * n, rows, row, &p)
+
+
 cdef bint _apart_plain(cnp.ndarray x, object y) noexcept:
     """Do contiguous arrays have no byte in common?"""
     cdef const char *a
@@ -1766,6 +1858,7 @@ cdef object _totals(
     cdef Py_ssize_t kept_strides[RUN_DIMS]
     cdef int k, n_kept = len(kept)
     cdef size_t i, n = 1
+    cdef int64_t *to
     memset(&r, 0, sizeof(r))
     _set_array(&r.arrays[0], x)
     r.n_arrays = r.n_inputs = 1
@@ -1788,15 +1881,18 @@ cdef object _totals(
             totals_of_runs(&r, n_kept, kept_shape, kept_strides, totals, buffers)
         if y is None:
             return _int_of(&totals[0])
-        flat = y.reshape(-1)
-        if y.dtype != object:
+        if y.dtype == object:
+            flat = y.reshape(-1)
             for i in range(n):
-                if not total_fits_int64(&totals[i]):
-                    raise OverflowError(
-                        f"{op}: a sum is {_int_of(&totals[i])}, beyond int64; sum over "
-                        f"fewer elements, or over all with axis=None")
+                flat[i] = _int_of(&totals[i])
+            return y
+        to = <int64_t *>cnp.PyArray_DATA(y)
         for i in range(n):
-            flat[i] = _int_of(&totals[i])
+            if not total_fits_int64(&totals[i]):
+                raise OverflowError(
+                    f"{op}: a sum is {_int_of(&totals[i])}, beyond int64; sum over "
+                    f"fewer elements, or over all with axis=None")
+            to[i] = <int64_t>totals[i].low
     finally:
         PyMem_RawFree(buffers)
         PyMem_RawFree(totals)

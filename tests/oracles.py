@@ -88,6 +88,14 @@ def take(q, table):
     return table[np.asarray(q).astype(np.int64) - limits(np.asarray(q).dtype)[0]]
 
 
+def normalize(q, center, gain, shift, weight, bias, scale, zero, dtype):
+    """((q - center) * gain + shift) * weight + bias in float32, quantized."""
+    gain, shift, weight, bias = map(np.float32, (gain, shift, weight, bias))
+    with np.errstate(all="ignore"):
+        v = (np.asarray(q, np.int64) - center).astype(np.float32)
+        return quantize((v * gain + shift) * weight + bias, scale, zero, dtype)
+
+
 def hsum(q, axis=None, keepdims=False):
     return _sum(np.asarray(q).astype(object), axis, keepdims)
 
@@ -111,6 +119,7 @@ ORACLES = {
     "qdiv": qdiv,
     "qmaximum": qmaximum,
     "qminimum": qminimum,
+    "normalize": normalize,
     "take": take,
     "take_wide": take,
     "take_words": take,

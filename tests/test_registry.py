@@ -52,11 +52,16 @@ def test_levels_are_written_once():
 
 def test_public_names():
     for name in qops.__all__:
-        assert getattr(qops, name).__doc__
+        assert ">>>" in getattr(qops, name).__doc__, name
     assert not set(qops.__all__) - set(dir(qops))
 
 
-@pytest.mark.parametrize("name", ["_core", "_loader", "params"])
+MODULES = ["_arrays", "_core", "_loader"] + sorted(
+    p.stem for p in (ROOT / "qops").glob("[a-z]*.py")
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name):
     if name == "_loader" and "scalar" not in qops.available_isas():
         pytest.skip("the examples are of a build with the level scalar")

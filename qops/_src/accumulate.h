@@ -1,21 +1,51 @@
-/* accumulate.h - y[i] += x[i] or x[i]**2: sums over outer axes, a row at a time. */
+/* accumulate.h - y[i] += the sum of x[i] or x[i]**2 over rows: sums over outer axes.
+ *
+ * The rows' sums stay in registers: of codes and of squares of bytes in 32-bit lanes, which
+ * ACCUMULATED_ROWS keeps from overflowing, else in 64-bit ones. */
 #ifndef QOPS_ACCUMULATE_H
 #define QOPS_ACCUMULATE_H
 
 #include "kernel.h"
 
-static INLINE void accumulate_step(const void *x, int64_t *y, size_t i, size_t m, qops_dtype in,
-                                   bool square) {
-    const vi32 q = vi32_load_as(in, x, i, m);
-    const vi64 v = square ? vi64_square(q) : vi64_from_i32(q);
-    vi64_store(y + i, vi64_add(vi64_load(y + i, m), v), m);
+_Static_assert((int64_t)ACCUMULATED_ROWS * UINT8_MAX * UINT8_MAX <= INT32_MAX &&
+                   (int64_t)ACCUMULATED_ROWS * UINT16_MAX <= INT32_MAX,
+               "sums in 32-bit lanes");
+
+static INLINE vi64 accumulated(const void *x, ptrdiff_t step, size_t rows, size_t i, size_t m,
+                               qops_dtype in, bool square) {
+    if (in == i32 || (square && (in == u16 || in == i16))) {
+        vi64 sum = vi64_zero();
+        for (size_t r = 0; r < rows; r++) {
+            const vi32 q = vi32_load_as(in, row_of(x, r, step), i, m);
+            sum = vi64_add(sum, square ? vi64_square(q) : vi64_from_i32(q));
+        }
+        return sum;
+    }
+    vi32 sum = vi32_set(0);
+    for (size_t r = 0; r < rows; r++) {
+        const vi32 q = vi32_load_as(in, row_of(x, r, step), i, m);
+        sum = vi32_add(sum, square ? vi32_mul(q, q) : q);
+    }
+    return vi64_from_i32(sum);
 }
 
-static INLINE void accumulate_loop(const void *x, int64_t *y, size_t n, qops_dtype in,
-                                   bool square) {
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) accumulate_step(x, y, i, LANES, in, square);
-    if (i < n) accumulate_step(x, y, i, n - i, in, square);
+static INLINE void accumulate_step(const void *x, ptrdiff_t step, size_t rows, int64_t *y, size_t i,
+                                   size_t m, qops_dtype in, bool square) {
+    const vi64 sum = accumulated(x, step, rows, i, m, in, square);
+    vi64_store(y + i, vi64_add(vi64_load(y + i, m), sum), m);
+}
+
+/* Compilers make vectors of a single lane's loop over elements, not of that over rows. */
+static INLINE void accumulate_loop(const void *x, ptrdiff_t step, size_t rows, int64_t *y, size_t n,
+                                   qops_dtype in, bool square) {
+    const size_t together = LANES == 1 ? 1 : rows;
+    for (size_t r = 0; r < rows; r += together) {
+        const void *from = row_of(x, r, step);
+        size_t i = 0;
+        for (; i + LANES <= n; i += LANES)
+            accumulate_step(from, step, together, y, i, LANES, in, square);
+        if (i < n) accumulate_step(from, step, together, y, i, n - i, in, square);
+    }
 }
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Goes up with every change of this file that a library compiled before would not notice. */
-#define QOPS_ABI 5
+#define QOPS_ABI 6
 
 typedef enum { u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64, QOPS_N_DTYPES } qops_dtype;
 typedef enum { convert, binary, reduce, accumulate, table } qops_family;
@@ -38,9 +38,18 @@ static inline qops_pairs pairs_from(qops_pairs p, ptrdiff_t i) {
     return p;
 }
 
+/* (v - center) * gain + shift; where row and element lie as in qops_pairs */
+typedef struct {
+    const float *gain, *shift;
+    const int32_t *center; /* of the first only */
+    bool per_element;
+    ptrdiff_t row_step;
+} qops_affine;
+
 /* The n elements of a call lie in rows of so many, each contiguous, and n is a multiple of that. */
 typedef struct {
-    qops_pairs a, b, y; /* of the first operand, the second, and the result */
+    qops_pairs a, b, y;        /* of the first operand, the second, and the result */
+    qops_affine first, second; /* for normalize alone */
     size_t row;
     ptrdiff_t a_step, b_step, y_step; /* from row to row, in bytes */
     bool divide; /* a scale is so small or large that the exact quotient needs a division */
@@ -59,7 +68,10 @@ typedef struct {
 typedef void qops_convert_fn(const void *x, void *y, size_t n, const qops_params *p);
 typedef void qops_binary_fn(const void *a, const void *b, void *y, size_t n, const qops_params *p);
 typedef void qops_reduce_fn(const void *x, size_t n, qops_total *total); /* adds to *total */
-typedef void qops_accumulate_fn(const void *x, int64_t *y, size_t n);    /* y[i] += f(x[i]) */
+
+/* y[i] += sum of f(x[i]) over up to ACCUMULATED_ROWS rows, so many bytes apart */
+typedef void qops_accumulate_fn(const void *x, ptrdiff_t step, size_t rows, int64_t *y, size_t n);
+#define ACCUMULATED_ROWS 256 /* 256 * 255**2 fits an int32 */
 
 /* y[i] = entry x[i] of a table that has one for each pattern of bits, read as unsigned */
 typedef void qops_table_fn(const void *x, void *y, size_t n, const void *entries);

@@ -62,29 +62,34 @@ typedef struct {
     ptrdiff_t strides[RUN_DIMS];
 } columns;
 
+/* Add so many rows of m columns, from x on, to acc */
+static inline void accumulate_rows(const columns *c, char *x, ptrdiff_t step, size_t rows,
+                                   int64_t *acc, size_t m, void *buffer) {
+    const size_t size = c->x->size;
+    const bool direct = runs_native(c->x) && c->stride == (ptrdiff_t)size;
+    const size_t most = direct ? ACCUMULATED_ROWS : 1;
+    for (size_t row = 0; row < rows; row += most, x += step * (ptrdiff_t)most) {
+        if (!direct) copy_run(buffer, (ptrdiff_t)size, x, c->stride, m, size, c->x->swapped);
+        c->add(direct ? x : buffer, step, least(most, rows - row), acc, m);
+    }
+}
+
 /* acc[i] += all x[i], n columns from `x` on; several rows that follow each other in memory are
  * taken as one, with accumulators of their own. */
 static inline void accumulate_columns(const columns *c, char *x, int64_t *acc, size_t n,
                                       void *buffer) {
-    const size_t size = c->x->size;
-    const bool direct = c->x->aligned && !c->x->swapped && c->stride == (ptrdiff_t)size;
     const int last = c->n_reduced - 1;
     const bool joined = last >= 0 && c->strides[last] == (ptrdiff_t)n * c->stride;
-    const size_t all_rows = last >= 0 ? c->shape[last] : 1;
-    const size_t most = joined ? least(all_rows, RUN_CHUNK / n) : 1;
-    const ptrdiff_t row_stride = last >= 0 ? c->strides[last] : 0;
+    const size_t rows = last >= 0 ? c->shape[last] : 1;
+    const size_t most = joined ? least(rows, RUN_CHUNK / n) : 1;
+    const ptrdiff_t step = last >= 0 ? c->strides[last] : 0;
+    const size_t wide = rows / most, rest = rows % most;
     memset(acc, 0, n * most * sizeof *acc);
     size_t index[RUN_DIMS] = {0};
     do {
-        for (size_t row = 0; row < all_rows; row += most) {
-            const size_t m = n * least(most, all_rows - row);
-            char *from = x + (ptrdiff_t)row * row_stride;
-            if (!direct) {
-                copy_run(buffer, (ptrdiff_t)size, from, c->stride, m, size, c->x->swapped);
-                from = buffer;
-            }
-            c->add(from, acc, m);
-        }
+        accumulate_rows(c, x, step * (ptrdiff_t)most, wide, acc, n * most, buffer);
+        if (rest > 0)
+            accumulate_rows(c, x + step * (ptrdiff_t)(wide * most), 0, 1, acc, n * rest, buffer);
     } while (next_index(index, &x, last, c->shape, c->strides));
     for (size_t row = 1; row < most; row++)
         for (size_t i = 0; i < n; i++) acc[i] += acc[row * n + i];

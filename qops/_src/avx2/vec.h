@@ -289,8 +289,18 @@ static INLINE vi32 vi32_round_quotient(quotient_how how, vf32 x, vquotient k) {
 }
 
 /* Integer arithmetic */
+static INLINE vi32 vi32_add(vi32 a, vi32 b) {
+    for (int k = 0; k < 4; k++) a.v[k] = _mm256_add_epi32(a.v[k], b.v[k]);
+    return a;
+}
+
 static INLINE vi32 vi32_sub(vi32 a, vi32 b) {
     for (int k = 0; k < 4; k++) a.v[k] = _mm256_sub_epi32(a.v[k], b.v[k]);
+    return a;
+}
+
+static INLINE vi32 vi32_mul(vi32 a, vi32 b) {
+    for (int k = 0; k < 4; k++) a.v[k] = _mm256_mullo_epi32(a.v[k], b.v[k]);
     return a;
 }
 

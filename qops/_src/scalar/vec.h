@@ -118,7 +118,9 @@ static INLINE vi32 vi32_round_quotient(quotient_how how, vf32 x, vquotient k) {
 }
 
 /* Integer arithmetic */
+static INLINE vi32 vi32_add(vi32 a, vi32 b) { return a + b; }
 static INLINE vi32 vi32_sub(vi32 a, vi32 b) { return a - b; }
+static INLINE vi32 vi32_mul(vi32 a, vi32 b) { return a * b; }
 
 /* t + zero, saturated to the codes of dtype out (8 or 16 bits); t as vi32_round_quotient gives it,
  * zero such a code */

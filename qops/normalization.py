@@ -1,0 +1,496 @@
+"""Batch, layer, group and instance normalization, from exact integer statistics."""
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.exceptions import AxisError
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ._arrays import pieces
+from ._core import (
+    check_pairs,
+    code_array,
+    hsum,
+    hsum_sq,
+    normalize,
+    quantize,
+    result_array,
+)
+
+Array = NDArray[Any]
+
+
+class _Call:
+    """What all normalizations are given, checked, and how they end."""
+
+    def __init__(
+        self,
+        op: str,
+        q: ArrayLike,
+        pair: tuple[Any, Any],
+        out_pair: tuple[Any, Any],
+        dtype: DTypeLike | None,
+        out: Array | None,
+        eps: float,
+    ) -> None:
+        self.op, self.out = op, out
+        x = code_array(op, "q", q)
+        native = x.dtype.newbyteorder("=")
+        self.y = result_array(op, out, dtype, native, x.shape)
+        self.scale, self.zero = pair
+        self.out_scale, self.out_zero = (
+            a if b is None else b for a, b in zip(pair, out_pair, strict=True)
+        )
+        to = self.y.dtype.newbyteorder("=")
+        check_pairs(op, "", *pair, native, (), None)
+        check_pairs(op, "out_", self.out_scale, self.out_zero, to, (), None)
+        self.eps = _number(op, "eps", eps)
+        if not 0 <= self.eps < math.inf:
+            raise ValueError(f"{op}: eps is {eps}, not finite and at least 0")
+        self.x = np.ascontiguousarray(x, native).reshape(x.shape)
+        self.real_scale = float(np.float32(self.scale))
+
+    def statistics(self, sums: Array, squares: Array, n: int) -> tuple[Array, ...]:
+        """Return center, gain and shift of groups of n codes, for mean 0, deviation 1.
+
+        The center is the integer next to the mean, so that nothing cancels: what is
+        left of the mean is the shift.
+        """
+        info = np.iinfo(self.x.dtype)
+        most = n * n * max(int(info.min) ** 2, int(info.max) ** 2)
+        if most >= 2**63:  # as Python integers, which have no end
+            sums, squares = sums.astype(object), squares.astype(object)
+        s = self.real_scale
+        center = np.rint(sums.astype(np.float64) / n).astype(np.int64)
+        rest = (sums - n * center).astype(np.float64) / n
+        variance = (n * squares - sums * sums).astype(np.float64) / float(n * n)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            gain = s / np.sqrt(variance * s * s + self.eps)  # infinite for 0, eps 0
+            shift = -(rest * gain)
+            return center, gain.astype(np.float32), shift.astype(np.float32)
+
+    def run(
+        self,
+        shape: tuple[int, int, int],
+        first: tuple[Any, ...],
+        second: tuple[Any, ...],
+        relu: bool = False,
+    ) -> Any:
+        """Apply center, gain and shift, then weight and bias, each broadcast."""
+        x, to = self.x.reshape(shape), self.y
+        direct = to.flags.c_contiguous and to.dtype.isnative
+        if self.out is not None and np.may_share_memory(self.x, to):
+            direct = False
+        y = to.reshape(shape) if direct else np.empty(shape, to.dtype.newbyteorder("="))
+        center = np.broadcast_to(np.asarray(first[0], np.int32), shape)
+        numbers = [
+            np.broadcast_to(np.asarray(v, np.float32), shape)
+            for v in (*first[1:], *second)
+        ]
+        pair = self.out_scale, self.out_zero
+        if x.dtype == y.dtype and x.dtype.itemsize == 1:
+            gain, shift, weight, bias = numbers
+            to_scale, to_zero = map(_plain, pair)
+            normalize(x, center, gain, shift, weight, bias, to_scale, to_zero, y)
+        else:
+            self._in_pieces(x, center, numbers, pair, y)
+        if relu:
+            np.maximum(y, y.dtype.type(int(self.out_zero)), out=y)
+        if not direct:
+            to[...] = y.reshape(to.shape)
+        return to[()] if self.out is None else self.out
+
+    def _in_pieces(
+        self, x: Array, center: Array, numbers: list[Array], pair: Any, y: Array
+    ) -> None:
+        with np.errstate(all="ignore"):
+            for index in pieces(x.shape):
+                gain, shift, weight, bias = (v[index] for v in numbers)
+                v = (x[index].astype(np.int64) - center[index]).astype(np.float32)
+                quantize((v * gain + shift) * weight + bias, *pair, out=y[index])
+
+
+def _plain(p: Any) -> Any:
+    return np.asarray(p)[()].item()
+
+
+def _number(op: str, name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{op}: {name} is {value!r}, not a number") from None
+
+
+def _vector(
+    op: str, name: str, value: ArrayLike | None, shape: tuple[int, ...], default: float
+) -> Array:
+    """Return real numbers of a shape, or so many times the default."""
+    if value is None:
+        return np.full(shape, default)
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{op}: {name} is {array.dtype}, not real numbers")
+    if array.shape != shape:
+        raise ValueError(f"{op}: {name} has shape {array.shape}, not {shape}")
+    return array.astype(np.float64)
+
+
+def _axis(op: str, axis: Any, ndim: int) -> int:
+    try:
+        i = operator.index(axis)
+    except TypeError:
+        raise TypeError(f"{op}: axis is {axis!r}, not an integer") from None
+    if not -ndim <= i < ndim:
+        raise AxisError(f"{op}: axis is {i}, not within the {ndim} dimensions of q")
+    return i % ndim
+
+
+def qbatch_norm(
+    q: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike,
+    out_scale: ArrayLike | None = None,
+    out_zero_point: ArrayLike | None = None,
+    *,
+    mean: ArrayLike,
+    var: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    eps: float = 1e-5,
+    axis: int = 1,
+    relu: bool = False,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+) -> Any:
+    """Normalize channels by a mean and a variance that are given.
+
+    ``quantize(dequantize(q) * a + b)`` in float32, with ``a = weight / sqrt(var +
+    eps)`` and ``b = bias - mean * a`` of each channel, from float64; with `relu`,
+    ``maximum(., 0)`` before it is quantized.
+
+    Parameters
+    ----------
+    q : array_like
+        Codes: uint8, int8, uint16, int16 or int32, of any rank.
+    scale, zero_point : scalar
+        Of `q`; the scale is rounded to float32.
+    out_scale, out_zero_point : scalar, optional
+        Of the result; by default those of `q`.
+    mean, var : 1-D array_like
+        Of the real numbers, one for each channel.
+    weight, bias : 1-D array_like, optional
+        One for each channel; by default 1 and 0.
+    eps : float, optional
+        Added to the variance.
+    axis : int, optional
+        The axis of the channels.
+    relu : bool, optional
+        Set negative numbers to zero.
+    dtype : dtype, optional
+        Of the result; by default that of `out`, or else of `q`.
+    out : ndarray, optional
+        Where to write the codes, of the shape of `q`; it may overlap `q`.
+
+    Returns
+    -------
+    ndarray
+        Codes, of the shape of `q`; or `out`.
+
+    Raises
+    ------
+    TypeError
+        For arrays of other dtypes.
+    ValueError
+        For a scale, zero point, `eps` or shape that does not fit.
+
+    Notes
+    -----
+    What is not contiguous is copied first.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> q = np.array([[10, 20], [30, 40]], np.uint8)
+    >>> qops.qbatch_norm(q, 0.1, 0, 0.05, 128, mean=[2.0, 3.0], var=[1.0, 4.0])
+    array([[108, 118],
+           [148, 138]], dtype=uint8)
+    """
+    op = "qbatch_norm"
+    call = _Call(
+        op, q, (scale, zero_point), (out_scale, out_zero_point), dtype, out, eps
+    )
+    given: tuple[int, ...] = call.x.shape
+    i = _axis(op, axis, len(given))
+    channels = (given[i],)
+    means = _vector(op, "mean", mean, channels, 0)
+    variances = _vector(op, "var", var, channels, 1)
+    if (variances < 0).any():
+        c = int(np.argmax(variances < 0))
+        raise ValueError(f"{op}: var[{c}] is {variances[c]}, not at least 0")
+    with np.errstate(divide="ignore", invalid="ignore"):  # of a variance of 0, eps 0
+        gain = _vector(op, "weight", weight, channels, 1) / np.sqrt(
+            variances + call.eps
+        )
+        shift = _vector(op, "bias", bias, channels, 0) - means * gain
+    shape, along = _channel_shape(given, i)
+    first = _plain(call.zero), call.real_scale, 0.0
+    second = (v.astype(np.float32).reshape(along) for v in (gain, shift))
+    return call.run(shape, first, tuple(second), relu)
+
+
+def _channel_shape(
+    shape: tuple[int, ...], axis: int
+) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Return three dimensions for q, and those of numbers of each channel."""
+    outer, n = math.prod(shape[:axis]), shape[axis]
+    inner = math.prod(shape[axis + 1 :])
+    if inner == 1:
+        return (1, outer, n), (1, 1, n)
+    return (outer, n, inner), (1, n, 1)
+
+
+def qlayer_norm(
+    q: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike,
+    out_scale: ArrayLike | None = None,
+    out_zero_point: ArrayLike | None = None,
+    *,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    eps: float = 1e-5,
+    axis: int | Sequence[int] = -1,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+) -> Any:
+    """Normalize over the last axes.
+
+    ``quantize(((q - c) * g + h) * weight + bias)`` in float32. Of mean m and variance v
+    of the codes, from exact integer sums, ``c = rint(m)``, ``g = scale / sqrt(v * scale
+    * scale + eps)`` and ``h = (c - m) * g`` in float64, rounded once.
+
+    Parameters
+    ----------
+    q, scale, zero_point, out_scale, out_zero_point, dtype, out
+        As in `qbatch_norm`.
+    weight, bias : array_like, optional
+        Of the shape of the axes normalized over; by default 1 and 0.
+    eps : float, optional
+        Added to the variance of the real numbers.
+    axis : int or sequence of int, optional
+        The axes to normalize over, which have to be the last ones.
+
+    Returns
+    -------
+    ndarray
+        Codes, of the shape of `q`; or `out`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `qbatch_norm`; or if the axes are not the last ones.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> q = np.array([[0, 10, 20], [5, 5, 5]], np.uint8)
+    >>> qops.qlayer_norm(q, 0.1, 0, 0.05, 128)
+    array([[104, 128, 152],
+           [128, 128, 128]], dtype=uint8)
+    """
+    op = "qlayer_norm"
+    call = _Call(
+        op, q, (scale, zero_point), (out_scale, out_zero_point), dtype, out, eps
+    )
+    shape: tuple[int, ...] = call.x.shape
+    axes = [axis] if np.ndim(axis) == 0 else list(axis)  # type: ignore[arg-type]
+    k = len(axes)
+    if {_axis(op, i, len(shape)) for i in axes} != set(
+        range(len(shape) - k, len(shape))
+    ):
+        raise ValueError(
+            f"{op}: axis is {axis}, not the last {k or 1} of {len(shape)} dimensions"
+        )
+    last = shape[len(shape) - k :]
+    n = math.prod(last)
+    rows = math.prod(shape[: len(shape) - k])
+    weights = _vector(op, "weight", weight, last, 1).reshape(1, 1, n)
+    biases = _vector(op, "bias", bias, last, 0).reshape(1, 1, n)
+    if call.x.size == 0:
+        return call.run((1, rows, n), (0, 1.0, 0.0), (1.0, 0.0))
+    flat = call.x.reshape(rows, n)
+    statistics = call.statistics(hsum(flat, 1), hsum_sq(flat, 1), n)
+    first = tuple(v.reshape(1, rows, 1) for v in statistics)
+    return call.run((1, rows, n), first, (weights, biases))
+
+
+def qgroup_norm(
+    q: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike,
+    out_scale: ArrayLike | None = None,
+    out_zero_point: ArrayLike | None = None,
+    *,
+    groups: int,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    eps: float = 1e-5,
+    axis: int = 1,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+) -> Any:
+    """Normalize over groups of channels, each sample by itself.
+
+    As `qlayer_norm`, over ``channels / groups`` channels and all positions of a sample.
+
+    Parameters
+    ----------
+    q, scale, zero_point, out_scale, out_zero_point, dtype, out
+        As in `qbatch_norm`; the first axis of `q` is that of the samples.
+    groups : int
+        How many there are; it divides the number of channels.
+    weight, bias : 1-D array_like, optional
+        One for each channel; by default 1 and 0.
+    eps : float, optional
+        Added to the variance of the real numbers.
+    axis : int, optional
+        The axis of the channels: 1 or the last one, with the same results.
+
+    Returns
+    -------
+    ndarray
+        Codes, of the shape of `q`; or `out`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `qbatch_norm`; or for another axis or number of groups.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> q = np.arange(8, dtype=np.uint8).reshape(1, 4, 2)
+    >>> qops.qgroup_norm(q, 0.1, 0, 0.05, 128, groups=2)[0]
+    array([[101, 119],
+           [137, 155],
+           [101, 119],
+           [137, 155]], dtype=uint8)
+    """
+    return _group_norm(
+        "qgroup_norm",
+        q,
+        (scale, zero_point),
+        (out_scale, out_zero_point),
+        groups,
+        (weight, bias),
+        eps,
+        axis,
+        dtype,
+        out,
+    )
+
+
+def qinstance_norm(
+    q: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike,
+    out_scale: ArrayLike | None = None,
+    out_zero_point: ArrayLike | None = None,
+    *,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    eps: float = 1e-5,
+    axis: int = 1,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+) -> Any:
+    """Normalize each channel of each sample by itself.
+
+    `qgroup_norm` with as many groups as channels.
+
+    Parameters
+    ----------
+    q, scale, zero_point, out_scale, out_zero_point, weight, bias, eps, axis, dtype, out
+        As in `qgroup_norm`.
+
+    Returns
+    -------
+    ndarray
+        Codes, of the shape of `q`; or `out`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `qgroup_norm`.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> q = np.arange(8, dtype=np.uint8).reshape(1, 2, 4)
+    >>> qops.qinstance_norm(q, 0.1, 0, 0.05, 128)[0]
+    array([[101, 119, 137, 155],
+           [101, 119, 137, 155]], dtype=uint8)
+    """
+    return _group_norm(
+        "qinstance_norm",
+        q,
+        (scale, zero_point),
+        (out_scale, out_zero_point),
+        None,
+        (weight, bias),
+        eps,
+        axis,
+        dtype,
+        out,
+    )
+
+
+def _group_norm(
+    op: str,
+    q: ArrayLike,
+    pair: tuple[Any, Any],
+    out_pair: tuple[Any, Any],
+    groups: int | None,
+    affine: tuple[ArrayLike | None, ArrayLike | None],
+    eps: float,
+    axis: int,
+    dtype: DTypeLike | None,
+    out: Array | None,
+) -> Any:
+    call = _Call(op, q, pair, out_pair, dtype, out, eps)
+    shape: tuple[int, ...] = call.x.shape
+    i = _axis(op, axis, len(shape))
+    if i == 0 or i not in (1, len(shape) - 1):
+        raise ValueError(
+            f"{op}: axis is {axis}, not 1 or the last of q with shape {shape}"
+        )
+    samples, channels = shape[0], shape[i]
+    n_groups = channels if groups is None else operator.index(groups)
+    if n_groups != channels and (n_groups < 1 or channels % n_groups):
+        raise ValueError(
+            f"{op}: groups is {groups}, which does not divide the {channels} channels"
+        )
+    weight = _vector(op, "weight", affine[0], (channels,), 1)
+    bias = _vector(op, "bias", affine[1], (channels,), 0)
+    positions = math.prod(shape[1:]) // channels if channels else 0
+    last = i > 1
+    full = (samples, positions, channels) if last else (samples, channels, positions)
+    if call.x.size == 0:
+        return call.run(full, (0, 1.0, 0.0), (1.0, 0.0))
+    each = channels // n_groups
+    if last:
+        x = call.x.reshape(full)
+        sums, squares = (
+            f(x, 1).reshape(samples, n_groups, each).sum(2) for f in (hsum, hsum_sq)
+        )
+    else:
+        x = call.x.reshape(samples, n_groups, each * positions)
+        sums, squares = hsum(x, 2), hsum_sq(x, 2)
+    statistics = call.statistics(sums, squares, each * positions)
+    along = (1, channels) if last else (channels, 1)
+    first = (np.repeat(v, each, 1).reshape(samples, *along) for v in statistics)
+    second = weight.reshape(1, *along), bias.reshape(1, *along)
+    return call.run(full, tuple(first), second)
