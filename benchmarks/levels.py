@@ -6,6 +6,7 @@ is left out of its statement, or the kernel mended.
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -77,11 +78,24 @@ def _normalize(x: Any, y: Any) -> Call:
     return lambda: qops.qlayer_norm(q, 0.05, 3, 0.03, 5, out=out)
 
 
+def _pool(function: Callable[..., Any]) -> Callable[[Any, Any], Call]:
+    def make(x: Any, y: Any) -> Call:
+        q = codes(x, (1, 32, N // 32 // 32, 32))
+        out = empty(np.dtype(np.int16) if y.itemsize == 2 else x, q.shape)
+        own = {"kernel": 3, "stride": 1, "padding": 1, "channels_last": True}
+        return lambda: function(q, 0.05, 3, **own, out=out)
+
+    return make
+
+
 MAKERS: dict[str, Callable[[Any, Any], Call]] = {
     "quantize": _quantize,
     "dequantize": _dequantize,
     **{op: _binary(getattr(qops, op)) for op in UFUNCS},
     "normalize": _normalize,
+    "window_max": _pool(qops.qmax_pool),
+    "window_mean": _pool(qops.qavg_pool),
+    "window_sum": _pool(partial(qops.qavg_pool, dtype=np.int16)),
     "hsum": _sum(qops.hsum),
     "hsum_sq": _sum(qops.hsum_sq),
     "add_codes": _columns(qops.hsum),

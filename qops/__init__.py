@@ -77,6 +77,13 @@ from .normalization import (  # noqa: E402
     qlayer_norm,
 )
 from .params import choose_qparams  # noqa: E402
+from .pooling import (  # noqa: E402
+    qadaptive_avg_pool,
+    qadaptive_max_pool,
+    qavg_pool,
+    qglobal_avg_pool,
+    qmax_pool,
+)
 from .tables import lookup_table  # noqa: E402
 from .threads import get_num_threads, set_num_threads  # noqa: E402
 
@@ -98,8 +105,11 @@ __all__ = [
     "kernel_info",
     "lookup_table",
     "qabs",
+    "qadaptive_avg_pool",
+    "qadaptive_max_pool",
     "qadd",
     "qadd_scalar",
+    "qavg_pool",
     "qbatch_norm",
     "qcelu",
     "qclamp",
@@ -110,6 +120,7 @@ __all__ = [
     "qerf",
     "qexp",
     "qgelu",
+    "qglobal_avg_pool",
     "qgreater",
     "qgreater_equal",
     "qgroup_norm",
@@ -123,6 +134,7 @@ __all__ = [
     "qless_equal",
     "qlog",
     "qlogsigmoid",
+    "qmax_pool",
     "qmaximum",
     "qminimum",
     "qmish",

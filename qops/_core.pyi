@@ -174,6 +174,13 @@ def check_pairs(
     shape: tuple[int, ...],
     axis: int | None,
 ) -> None: ...
+def pool(
+    q: NDArray[Any],
+    dims: list[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]],
+    sliding: tuple[int, int, int, int] | None,
+    how: list[Any],
+    out: NDArray[Any],
+) -> None: ...
 def normalize(
     q: NDArray[Any],
     center: NDArray[Any],

@@ -28,7 +28,7 @@ cdef extern from "qops.h" nogil:
     ctypedef enum qops_dtype:
         u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64, QOPS_N_DTYPES
     ctypedef enum qops_family:
-        convert, binary, reduce, accumulate, table
+        convert, binary, reduce, accumulate, table, window
     ctypedef struct qops_pairs:
         const float *scale
         float limit
@@ -57,6 +57,12 @@ cdef extern from "qops.h" nogil:
         const void *, Py_ssize_t, size_t, int64_t *, size_t) noexcept
     ctypedef void qops_table_fn(
         const void *, void *, size_t, const void *) noexcept
+    ctypedef struct qops_mean:
+        float factor
+        int32_t offset, zero
+    ctypedef void qops_window_fn(
+        const void *const *, size_t, Py_ssize_t, void *, size_t, size_t,
+        const void *) noexcept
     ctypedef struct qops_kernel:
         const char *op
         qops_family family
@@ -161,6 +167,29 @@ cdef extern from "reductions.h" nogil:
         const columns *, int, const size_t *, const Py_ssize_t *, const Py_ssize_t *,
         int64_t *, run_buffers *)
 
+cdef extern from "pooling.h" nogil:
+    enum: POOL_DIMS
+    ctypedef struct pool_dim:
+        size_t n_in "in"
+        size_t out
+        Py_ssize_t dilation
+        const int64_t *first
+        const int64_t *taps
+        const int64_t *kind
+        size_t kinds
+    ctypedef struct pooling:
+        qops_window_fn *fn
+        qops_table_fn *take
+        const void *const *how
+        pool_dim dim[3]
+        size_t channels, y_size
+        const void **taps
+        const char **rows
+        char *padded
+        int pad
+        size_t kernel, stride, padding, phase
+    void pool_one "pool"(const pooling *, const char *, char *)
+
 
 # From so many elements on, making a table of all 256 codes pays for itself.
 cdef enum:
@@ -190,7 +219,8 @@ cdef tuple _DTYPE_WORDS = (
 cdef tuple _DTYPE_NAMES = (
     "uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloat16",
     "float32", "float64")
-cdef tuple _FAMILY_WORDS = ("convert", "binary", "reduce", "accumulate", "table")
+cdef tuple _FAMILY_WORDS = (
+    "convert", "binary", "reduce", "accumulate", "table", "window")
 cdef dict _libraries = {}  # level -> capsule
 cdef dict _tables = {}  # chain of levels -> address of its table, kept for good
 
@@ -306,6 +336,9 @@ cdef _Op _normalize = _Op("normalize")
 cdef _Op _take = _Op("take")
 cdef _Op _take_wide = _Op("take_wide")
 cdef _Op _take_words = _Op("take_words")
+cdef _Op _window_max = _Op("window_max")
+cdef _Op _window_sum = _Op("window_sum")
+cdef _Op _window_mean = _Op("window_mean")
 cdef _Op _hsum = _Op("hsum")
 cdef _Op _hsum_sq = _Op("hsum_sq")
 cdef _Op _add_codes = _Op("add_codes")
@@ -1415,7 +1448,7 @@ cdef object _take_by_channel(_Call call, object array, object rows, object out):
 cdef void _set_affine(
     qops_affine *to, cnp.ndarray gain, cnp.ndarray shift, Py_ssize_t outer
 ) noexcept:
-    """Point to the gains and shifts of an outer index; the arrays are laid out alike."""
+    """Point to the gains and shifts of an outer index; arrays are laid out alike."""
     cdef Py_ssize_t first = outer * cnp.PyArray_STRIDE(gain, 0)
     to.gain = <const float *>(cnp.PyArray_BYTES(gain) + first)
     to.shift = <const float *>(cnp.PyArray_BYTES(shift) + first)
@@ -1492,6 +1525,110 @@ def normalize(
             else:
                 _normalize_by_tables(
                     fn, take_fn, x + outer * n, y + outer * n, rows, row, &p)
+
+
+@cython.final
+cdef class _PoolPart:
+    """A range of the outer dimension of a pooling, with buffers of its own."""
+
+    cdef pooling p
+    cdef const char *x
+    cdef char *y
+    cdef size_t outer, x_bytes, y_bytes, most_taps, most_rows
+
+    def __call__(self):
+        cdef pooling p = self.p
+        cdef size_t i, padded = 0
+        if p.stride > 0:
+            padded = self.most_rows * p.stride * p.phase * p.channels
+        p.taps = <const void **>PyMem_RawMalloc(self.most_taps * sizeof(void *))
+        p.rows = <const char **>PyMem_RawMalloc(self.most_rows * sizeof(char *))
+        p.padded = <char *>PyMem_RawMalloc(padded) if padded else NULL
+        try:
+            if p.taps is NULL or p.rows is NULL or (padded and p.padded is NULL):
+                raise MemoryError
+            with nogil:
+                for i in range(self.outer):
+                    pool_one(&p, self.x + i * self.x_bytes, self.y + i * self.y_bytes)
+        finally:
+            PyMem_RawFree(p.taps)
+            PyMem_RawFree(p.rows)
+            PyMem_RawFree(p.padded)
+
+
+def pool(
+    cnp.ndarray q not None, list dims not None, sliding, list how not None,
+    cnp.ndarray out not None
+):
+    """Pool q (outer, depth, height, width, channels) to out, both contiguous.
+
+    Each of dims is (dilation, first, taps, kind) with int64 arrays for the indices of
+    an output dimension; sliding is (kernel, stride, padding, code of
+    padding) of the width if rows are to be padded, else None;
+    how has for each kind of depth, height and width None for maxima, or a (factor,
+    offset, zero) for means (`qops_mean`), or a table of results for all sums of codes
+    minus the lowest one. Arguments are as pooling.py has checked and made them.
+    """
+    cdef const kernel_table *kernels = table_in_use()
+    cdef _PoolPart part = _PoolPart()
+    cdef pooling *p = &part.p
+    cdef program k
+    cdef cnp.ndarray first, taps, kind, table
+    cdef const void **pointers
+    cdef qops_mean *means
+    cdef int d, code = _code_of(q)
+    cdef Py_ssize_t i, n_outer = cnp.PyArray_DIM(q, 0)
+    cdef size_t span
+    memset(p, 0, sizeof(pooling))
+    part.most_taps = part.most_rows = 1
+    for d in range(POOL_DIMS):
+        dilation, first, taps, kind = dims[d]
+        p.dim[d].n_in, p.dim[d].out = cnp.PyArray_DIM(q, d + 1), first.size
+        p.dim[d].dilation = dilation
+        p.dim[d].first = <const int64_t *>cnp.PyArray_DATA(first)
+        p.dim[d].taps = <const int64_t *>cnp.PyArray_DATA(taps)
+        p.dim[d].kind = <const int64_t *>cnp.PyArray_DATA(kind)
+        p.dim[d].kinds = kind.max() + 1
+        part.most_taps *= taps.max()
+        if d < 2:
+            part.most_rows *= taps.max()
+    p.channels, p.y_size = cnp.PyArray_DIM(q, 4), cnp.PyArray_ITEMSIZE(out)
+    if sliding is not None:
+        p.kernel, p.stride, p.padding, p.pad = sliding
+        span = (p.dim[2].out - 1) * p.stride + p.dim[2].dilation * (p.kernel - 1) + 1
+        p.phase = (span + p.stride - 1) // p.stride
+        part.most_taps = part.most_rows * p.kernel
+    pointers = <const void **>PyMem_RawMalloc(len(how) * sizeof(void *))
+    means = <qops_mean *>PyMem_RawMalloc(len(how) * sizeof(qops_mean))
+    if pointers is NULL or means is NULL:
+        PyMem_RawFree(pointers)
+        PyMem_RawFree(means)
+        raise MemoryError
+    for i, of in enumerate(how):
+        pointers[i] = &means[i]
+        if isinstance(of, tuple):
+            means[i].factor, means[i].offset, means[i].zero = of
+        elif of is not None:
+            table = of
+            pointers[i] = cnp.PyArray_DATA(table)
+    p.how = pointers
+    if how[0] is None:
+        p.fn = <qops_window_fn *>_window_max.find(kernels, code, code)
+    elif isinstance(how[0], tuple):
+        p.fn = <qops_window_fn *>_window_mean.find(kernels, code, code)
+    else:
+        p.fn = <qops_window_fn *>_window_sum.find(kernels, code, u16)
+        _set_take(&k, NULL, kernels, 2, p.y_size)
+        p.take = k.take
+    try:
+        part.x_bytes = q.nbytes // n_outer
+        part.y_bytes = out.nbytes // n_outer
+        part.x, part.y = cnp.PyArray_BYTES(q), cnp.PyArray_BYTES(out)
+        part.outer = n_outer
+        part()
+    finally:
+        PyMem_RawFree(pointers)
+        PyMem_RawFree(means)
 
 
 cdef bint _apart_plain(cnp.ndarray x, object y) noexcept:

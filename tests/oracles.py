@@ -96,6 +96,21 @@ def normalize(q, center, gain, shift, weight, bias, scale, zero, dtype):
         return quantize((v * gain + shift) * weight + bias, scale, zero, dtype)
 
 
+def window_max(*x):
+    return np.max(x, axis=0)
+
+
+def window_sum(*x):
+    """Sum of codes, of which the lowest counts 0."""
+    return np.sum([k.astype(np.int64) - limits(k.dtype)[0] for k in x], axis=0)
+
+
+def window_mean(x, factor, offset, zero, dtype):
+    """rint((sum - offset) * factor) + zero, saturated."""
+    t = np.rint((window_sum(*x) - offset).astype(np.float32) * np.float32(factor))
+    return np.clip(t + zero, *limits(dtype)).astype(dtype)
+
+
 def hsum(q, axis=None, keepdims=False):
     return _sum(np.asarray(q).astype(object), axis, keepdims)
 
@@ -123,6 +138,9 @@ ORACLES = {
     "take": take,
     "take_wide": take,
     "take_words": take,
+    "window_max": window_max,
+    "window_sum": window_sum,
+    "window_mean": window_mean,
     "hsum": hsum,
     "hsum_sq": hsum_sq,
     "add_codes": hsum,

@@ -56,9 +56,8 @@ def test_public_names():
     assert not set(qops.__all__) - set(dir(qops))
 
 
-MODULES = ["_arrays", "_core", "_loader"] + sorted(
-    p.stem for p in (ROOT / "qops").glob("[a-z]*.py")
-)
+TOPICS = sorted(p.stem for p in (ROOT / "qops").glob("[a-z]*.py"))
+MODULES = ["_arrays", "_core", "_loader", *TOPICS]
 
 
 @pytest.mark.parametrize("name", MODULES)

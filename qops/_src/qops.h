@@ -13,7 +13,7 @@
 #define QOPS_ABI 6
 
 typedef enum { u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64, QOPS_N_DTYPES } qops_dtype;
-typedef enum { convert, binary, reduce, accumulate, table } qops_family;
+typedef enum { convert, binary, reduce, accumulate, table, window } qops_family;
 
 /* (scale, zero point) pairs as the array boundary prepares them, one array per quantity. Row r has the
  * pair r * row_step, for all of its elements or, per element, for the first of them. */
@@ -75,6 +75,17 @@ typedef void qops_accumulate_fn(const void *x, ptrdiff_t step, size_t rows, int6
 
 /* y[i] = entry x[i] of a table that has one for each pattern of bits, read as unsigned */
 typedef void qops_table_fn(const void *x, void *y, size_t n, const void *entries);
+
+/* What makes a code of a sum of codes, each less the lowest one */
+typedef struct {
+    float factor;
+    int32_t offset, zero; /* rint((sum - offset) * factor) + zero, saturated */
+} qops_mean;
+
+/* y[i] = the maximum, sum or mean of all x[k][i]; count >= 1. So for several columns of n elements,
+ * x_step bytes apart in all x, without a gap in y. */
+typedef void qops_window_fn(const void *const *x, size_t count, ptrdiff_t x_step, void *y, size_t n,
+                            size_t columns, const qops_mean *mean);
 
 typedef void qops_any_fn(void); /* of a family that its caller knows */
 

@@ -289,6 +289,12 @@ static INLINE vi32 vi32_round_quotient(quotient_how how, vf32 x, vquotient k) {
 }
 
 /* Integer arithmetic */
+static INLINE vi32 vi32_round(vf32 v) {
+    vi32 r;
+    for (int k = 0; k < 4; k++) r.v[k] = _mm256_cvtps_epi32(v.v[k]);
+    return r;
+}
+
 static INLINE vi32 vi32_add(vi32 a, vi32 b) {
     for (int k = 0; k < 4; k++) a.v[k] = _mm256_add_epi32(a.v[k], b.v[k]);
     return a;
@@ -459,6 +465,35 @@ static INLINE uint64_t vsquare_sums_total(qops_dtype in, vsquare_sums s) {
 }
 
 /* Tables */
+
+/* Windows */
+static INLINE vbytes vbytes_max(qops_dtype in, vbytes a, vbytes b) {
+    return in == u8 ? _mm256_max_epu8(a, b) : _mm256_max_epi8(a, b);
+}
+
+static INLINE vcodes vcodes_from_bytes(vbytes v) { return (vcodes){{v, v}}; }
+
+static INLINE vcodes vcodes_zero(void) {
+    return (vcodes){{_mm256_setzero_si256(), _mm256_setzero_si256()}};
+}
+
+static INLINE vi32 vi32_from_words(vcodes v) {
+    vi32 r;
+    for (int k = 0; k < 2; k++) {
+        r.v[2 * k] = _mm256_cvtepu16_epi32(_mm256_castsi256_si128(v.v[k]));
+        r.v[2 * k + 1] = _mm256_cvtepu16_epi32(_mm256_extracti128_si256(v.v[k], 1));
+    }
+    return r;
+}
+
+static INLINE vcodes vcodes_add_bytes(qops_dtype in, vcodes sum, vbytes v) {
+    if (in == i8) v = _mm256_xor_si256(v, _mm256_set1_epi8(INT8_MIN));
+    for (int k = 0; k < 2; k++) {
+        const __m128i half = k == 0 ? _mm256_castsi256_si128(v) : _mm256_extracti128_si256(v, 1);
+        sum.v[k] = _mm256_add_epi16(sum.v[k], _mm256_cvtepu8_epi16(half));
+    }
+    return sum;
+}
 
 /* pshufb takes one of 16 bytes by the low bits of an index, and 0 where its top bit is set. So with
  * part k of the table changed to part k ^ part k - 1, the exclusive or of all parts up to the one

@@ -274,6 +274,12 @@ static INLINE vi32 vi32_round_quotient(quotient_how how, vf32 x, vquotient k) {
 }
 
 /* Integer arithmetic */
+static INLINE vi32 vi32_round(vf32 v) {
+    vi32 r;
+    for (int k = 0; k < 4; k++) r.v[k] = _mm512_cvtps_epi32(v.v[k]);
+    return r;
+}
+
 static INLINE vi32 vi32_add(vi32 a, vi32 b) {
     for (int k = 0; k < 4; k++) a.v[k] = _mm512_add_epi32(a.v[k], b.v[k]);
     return a;
@@ -440,6 +446,35 @@ static INLINE uint64_t vsquare_sums_total(qops_dtype in, vsquare_sums s) {
     return (uint64_t)vi64_total(t);
 }
 #endif
+
+/* Windows */
+static INLINE vbytes vbytes_max(qops_dtype in, vbytes a, vbytes b) {
+    return in == u8 ? _mm512_max_epu8(a, b) : _mm512_max_epi8(a, b);
+}
+
+static INLINE vcodes vcodes_from_bytes(vbytes v) { return (vcodes){{v, v}}; }
+
+static INLINE vcodes vcodes_zero(void) {
+    return (vcodes){{_mm512_setzero_si512(), _mm512_setzero_si512()}};
+}
+
+static INLINE vcodes vcodes_add_bytes(qops_dtype in, vcodes sum, vbytes v) {
+    if (in == i8) v = _mm512_xor_si512(v, _mm512_set1_epi8(INT8_MIN));
+    for (int k = 0; k < 2; k++) {
+        const __m256i half = k == 0 ? _mm512_castsi512_si256(v) : _mm512_extracti64x4_epi64(v, 1);
+        sum.v[k] = _mm512_add_epi16(sum.v[k], _mm512_cvtepu8_epi16(half));
+    }
+    return sum;
+}
+
+static INLINE vi32 vi32_from_words(vcodes v) {
+    vi32 r;
+    for (int k = 0; k < 2; k++) {
+        r.v[2 * k] = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(v.v[k]));
+        r.v[2 * k + 1] = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(v.v[k], 1));
+    }
+    return r;
+}
 
 /* Tables */
 #ifndef OWN_TABLES

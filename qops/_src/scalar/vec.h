@@ -118,6 +118,7 @@ static INLINE vi32 vi32_round_quotient(quotient_how how, vf32 x, vquotient k) {
 }
 
 /* Integer arithmetic */
+static INLINE vi32 vi32_round(vf32 v) { return vi32_from_f64(vf64_round(v)); } /* below 2**31 */
 static INLINE vi32 vi32_add(vi32 a, vi32 b) { return a + b; }
 static INLINE vi32 vi32_sub(vi32 a, vi32 b) { return a - b; }
 static INLINE vi32 vi32_mul(vi32 a, vi32 b) { return a * b; }
@@ -191,6 +192,17 @@ static INLINE vsquare_sums vsquare_sums_add(qops_dtype in, vsquare_sums s, const
 static INLINE uint64_t vsquare_sums_total(qops_dtype in, vsquare_sums s) { return (void)in, s; }
 
 /* Tables of 256 entries, of a byte and of four: lane i becomes entry v[i]. */
+/* Windows: codes of 8 bits, and their sums in 16, of which the lowest code counts 0 */
+static INLINE vbytes vbytes_max(qops_dtype in, vbytes a, vbytes b) {
+    return (void)in, a > b ? a : b;
+}
+static INLINE vcodes vcodes_from_bytes(vbytes v) { return v; }
+static INLINE vcodes vcodes_zero(void) { return 0; }
+static INLINE vi32 vi32_from_words(vcodes v) { return v; } /* of 16 bits, unsigned */
+static INLINE vcodes vcodes_add_bytes(qops_dtype in, vcodes sum, vbytes v) {
+    return sum + v - code_min(in);
+}
+
 typedef const uint8_t *vtable;
 typedef const int32_t *vwide_table;
 static INLINE vtable vtable_load(const uint8_t *entries) { return entries; }
