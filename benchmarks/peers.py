@@ -242,7 +242,7 @@ def sigmoid(n: int) -> Work:
         return 1 / (1 + np.exp(-x))
 
     table = qops.lookup_table(f, np.uint8, S, Z, np.uint8, 1 / 256, 0)
-    work.into("qops", lambda: qops.take(q, table, out=out), out)
+    work.into("qops", lambda: qops.qsigmoid(q, S, Z, out=out), out)
     np_out = empty(np.dtype("u1"), (n,))
     work.into("NumPy out=", lambda: np.take(table, q, out=np_out, mode="clip"), np_out)
     if torch:
@@ -254,6 +254,105 @@ def sigmoid(n: int) -> Work:
         constants = ["q", np.float32(S), np.uint8(Z), np.float32(1 / 256), np.uint8(0)]
         run = onnx_call("QLinearSigmoid", {"q": q}, constants, ort_out)
         work.into("ONNX Runtime", run, ort_out)
+    return work
+
+
+def torch_codes(q: Any, channels_last: bool = False) -> Any:
+    """Return a quantized tensor of codes."""
+    t = torch._make_per_tensor_quantized_tensor(torch.from_numpy(q), S, Z)
+    return t.contiguous(memory_format=torch.channels_last) if channels_last else t
+
+
+def function(
+    n: int, name: str, f: Callable[[Any], Any], peer: Callable[[Any], Any]
+) -> Work:
+    """Another function of one code, to codes of the same scale."""
+    work = Work(2)
+    q, out = codes(np.uint8, n), empty(np.dtype("u1"), (n,))
+    public = getattr(qops, name)
+    work.into("qops", lambda: public(q, S, Z, S, Z, out=out), out)
+
+    def numpy() -> Any:
+        real = f(np_dequantize(q, np.float32(S), np.float32(Z)))
+        return np_quantize(real, np.float32(S), np.float32(Z), out.dtype)
+
+    work.add("NumPy", numpy, numpy)
+    if torch:
+        tq = torch_codes(q)
+        work.add("PyTorch", lambda: peer(tq), lambda: peer(tq).int_repr().numpy())
+    return work
+
+
+def images(n: int, channels_last: bool) -> tuple[Any, Any]:
+    """Return codes of images of 64 channels, as qops and as PyTorch take them."""
+    x = codes(np.uint8, n).reshape(-1, 64, 128, 128)
+    tensor = torch_codes(x, channels_last) if torch else None
+    return np.ascontiguousarray(np.moveaxis(x, 1, -1)) if channels_last else x, tensor
+
+
+def affine(n: int) -> tuple[Any, Any]:
+    """Return a weight and a bias of each channel."""
+    rng = np.random.default_rng(0)
+    return rng.normal(1, 0.1, n).astype("f4"), rng.normal(0, 0.1, n).astype("f4")
+
+
+def torch_result(call: Call, channels_last: bool) -> Callable[[], Any]:
+    """Return the codes of a quantized tensor in the layout of qops."""
+
+    def result() -> Any:
+        y = call().int_repr().contiguous().numpy()  # type: ignore[attr-defined]
+        return np.moveaxis(y, 1, -1) if channels_last else y
+
+    return result
+
+
+def norm(n: int, name: str, channels_last: bool = False) -> Work:
+    """A normalization with weight and bias, to another scale."""
+    work = Work(2)
+    if name == "qlayer_norm":
+        x = codes(np.uint8, n).reshape(-1, COLUMNS)
+        t = torch_codes(x) if torch else None
+        weight, bias = affine(COLUMNS)
+        own: dict[str, Any] = {}
+    else:
+        x, t = images(n, channels_last)
+        weight, bias = affine(64)
+        own = {"groups": 8} if name == "qgroup_norm" else {"mean": bias, "var": weight}
+        own["axis"] = -1 if channels_last else 1
+    out, public = empty(x.dtype, x.shape), getattr(qops, name)
+    args = S, Z, S2, Z2
+    work.into(
+        "qops", lambda: public(x, *args, weight=weight, bias=bias, **own, out=out), out
+    )
+    if torch:
+        w, b, ops = (
+            torch.from_numpy(weight),
+            torch.from_numpy(bias),
+            torch.ops.quantized,
+        )
+        call = {
+            "qlayer_norm": lambda: ops.layer_norm(t, [COLUMNS], w, b, 1e-5, S2, Z2),
+            "qgroup_norm": lambda: ops.group_norm(t, 8, w, b, 1e-5, S2, Z2),
+            "qbatch_norm": lambda: ops.batch_norm2d(t, w, b, b, w, 1e-5, S2, Z2),
+        }[name]
+        work.add("PyTorch", call, torch_result(call, channels_last))
+    return work
+
+
+def pool(n: int, name: str, channels_last: bool) -> Work:
+    """Windows of 3 x 3 with stride 1 and padding."""
+    work = Work(2)
+    x, t = images(n, channels_last)
+    out, public = empty(x.dtype, x.shape), getattr(qops, name)
+    own = {"kernel": 3, "stride": 1, "padding": 1, "channels_last": channels_last}
+    work.into("qops", lambda: public(x, S, Z, **own, out=out), out)
+    if torch:
+        by = getattr(torch.nn.functional, name[1:].replace("pool", "pool2d"))
+
+        def call() -> Any:
+            return by(t, 3, 1, 1)
+
+        work.add("PyTorch", call, torch_result(call, channels_last))
     return work
 
 
@@ -281,6 +380,34 @@ WORKS: dict[str, Callable[[int], Work]] = {
     "hsum_sq u8": squares,
 }
 
+# Measured at 1 Mi elements alone
+LAYERS: dict[str, Callable[[int], Work]] = {
+    "relu": lambda n: function(
+        n, "qrelu", lambda x: np.maximum(x, np.float32(0)), lambda t: torch.relu(t)
+    ),
+    "elu": lambda n: function(
+        n,
+        "qelu",
+        lambda x: np.where(x > 0, x, np.expm1(x)),
+        lambda t: torch.ops.quantized.elu(t, S, Z),
+    ),
+    "hardswish": lambda n: function(
+        n,
+        "qhardswish",
+        lambda x: x * np.clip(x + np.float32(3), 0, 6) / np.float32(6),
+        lambda t: torch.ops.quantized.hardswish(t, S, Z),
+    ),
+    "batch norm": lambda n: norm(n, "qbatch_norm"),
+    "batch norm, channels last": lambda n: norm(n, "qbatch_norm", True),
+    "layer norm": lambda n: norm(n, "qlayer_norm"),
+    "group norm": lambda n: norm(n, "qgroup_norm"),
+    "group norm, channels last": lambda n: norm(n, "qgroup_norm", True),
+    "max pool 3 x 3": lambda n: pool(n, "qmax_pool", False),
+    "max pool 3 x 3, channels last": lambda n: pool(n, "qmax_pool", True),
+    "average pool 3 x 3": lambda n: pool(n, "qavg_pool", False),
+    "average pool 3 x 3, channels last": lambda n: pool(n, "qavg_pool", True),
+}
+
 
 # ------------------------------------------------------------------ measuring
 
@@ -294,11 +421,13 @@ def limit(work: Work, n: int) -> Call:
     return lambda: np.copyto(a, b)
 
 
-def row(name: str, n: int, seconds: float) -> dict[str, Any]:
-    """Race everybody on one operation and size."""
-    work = WORKS[name](n)
+def row(name: str, n: int, seconds: float) -> dict[str, Any] | None:
+    """Race everybody on one operation and size; None if there is nobody else."""
+    work = (WORKS | LAYERS)[name](n)
     contenders = {level: Contender(work.calls["qops"], level) for level in levels()}
     others = [peer for peer in work.calls if peer != "qops"]
+    if not others:
+        return None
     contenders |= {peer: Contender(work.calls[peer]) for peer in others}
     contenders["limit"] = Contender(limit(work, n))
     times = race(contenders, seconds)
@@ -347,7 +476,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     mean = exp(sum(log(r["ratio"]) for r in rows) / len(rows))
     lines += ["", f"Geometric mean of the last column: {mean:.1f}."]
     for r in rows:
-        if r["n"] == min(SIZES.values()):
+        if r["n"] == min(SIZES.values()) or r["operation"] in LAYERS:
             for peer, share in r["differing"].items():
                 if share:
                     lines.append(
@@ -363,7 +492,7 @@ def plot(rows: list[dict[str, Any]], file: str) -> None:
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    names = list(dict.fromkeys(r["operation"] for r in rows))
+    names = list(WORKS)
     figure, axes = pyplot.subplots(3, 3, figsize=(11, 9), sharex=True)
     best, colors = levels()[0], pyplot.get_cmap("tab10").colors
     shown = {
@@ -408,7 +537,9 @@ def main() -> None:
         print(f"Not installed: {', '.join(missing)} (pip install '.[peers]').\n")
     at = ", ".join(f"{name} {version}" for name, version in versions().items())
     print(f"{cpu()}, one thread; {at}.\n")
-    rows = [row(name, n, arguments.seconds) for name in WORKS for n in SIZES.values()]
+    todo = [(name, n) for name in WORKS for n in SIZES.values()]
+    todo += [(name, SIZES["1 Mi"]) for name in LAYERS]
+    rows = [r for name, n in todo if (r := row(name, n, arguments.seconds))]
     print(markdown(rows))
     if arguments.json:
         document = {"cpu": cpu(), "versions": versions(), "rows": rows}

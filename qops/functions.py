@@ -4,7 +4,7 @@ import inspect
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -68,6 +68,9 @@ Examples
 """
 
 
+Pair = tuple[Any, Any]
+
+
 class CodeFunction(Protocol):
     """A function of one code; `parameters` are those of the float64 function."""
 
@@ -89,6 +92,7 @@ class CodeFunction(Protocol):
 
 # Public name -> float64 function
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
+_STEPS: dict[str, int] = {}
 
 
 def _code_function(
@@ -109,6 +113,7 @@ def _code_function(
     def decorate(f: Callable[..., Any]) -> CodeFunction:
         name = f.__name__
         FUNCTIONS[name] = f
+        _STEPS[name] = steps
         own = list(inspect.signature(f).parameters.values())[1:]
 
         def public(
@@ -123,31 +128,33 @@ def _code_function(
             out: NDArray[Any] | None = None,
             **given: Any,
         ) -> Any:
+            given_pair: tuple[Any, Any, Any, Any] = (
+                scale,
+                zero_point,
+                out_scale,
+                out_zero_point,
+            )
+            if (
+                axis is None
+                and type(q) is np.ndarray
+                and q.dtype.itemsize == 1
+                and (out is None or (type(out) is np.ndarray and out.shape == q.shape))
+            ):
+                to = None if out is None else out.dtype
+                items, hashed = tuple(given.items()), cast(Any, dtype)
+                try:
+                    table = _quick(name, q.dtype, *given_pair, hashed, to, items)
+                    return take(q, table, out=out)
+                except (TypeError, ValueError):
+                    pass  # arrays of parameters; or what is told below
             array = code_array(name, "q", q)
             if out is not None:
                 result_array(name, out, dtype, None, array.shape)
-            to = _dtype(name, array, dtype, out)
-            low, high = code_range(name, to)
-            if steps:
-                default = (
-                    steps / (high - low + 1),
-                    low if steps == 1 else (low + high + 1) // 2,
-                )
-            else:
-                default = scale, zero_point  # type: ignore[assignment]
-            return _apply(
-                name,
-                array,
-                (scale, zero_point),
-                (
-                    default[0] if out_scale is None else out_scale,
-                    default[1] if out_zero_point is None else out_zero_point,
-                ),
-                _bound(name, own, given),
-                to,
-                axis,
-                out,
+            target = _dtype(
+                name, array.dtype, dtype, None if out is None else out.dtype
             )
+            pairs = _pairs_of(name, *given_pair, target)
+            return _apply(name, array, *pairs, _bound(name, given), target, axis, out)
 
         signature = inspect.signature(public)
         common = list(signature.parameters.values())[:-1]
@@ -175,18 +182,39 @@ def _code_function(
 
 
 def _dtype(
-    op: str, array: NDArray[Any], dtype: DTypeLike | None, out: NDArray[Any] | None
+    op: str, of_q: np.dtype[Any], dtype: DTypeLike | None, of_out: np.dtype[Any] | None
 ) -> np.dtype[Any]:
     if dtype is not None:
         code_range(op, dtype)
-    given = out.dtype if out is not None else array.dtype if dtype is None else dtype
-    return np.dtype(given).newbyteorder("=")
+    given = of_q if of_out is None and dtype is None else of_out or np.dtype(dtype)
+    return given.newbyteorder("=")
 
 
-def _bound(
-    op: str, own: list[inspect.Parameter], given: dict[str, Any]
-) -> dict[str, Any]:
+def _pairs_of(
+    op: str,
+    scale: Any,
+    zero_point: Any,
+    out_scale: Any,
+    out_zero_point: Any,
+    dtype: np.dtype[Any],
+) -> tuple[Pair, Pair]:
+    """Return the pairs of q and of the result, by default what the function says."""
+    low, high = code_range(op, dtype)
+    steps = _STEPS[op]
+    if steps:
+        middle = (low + high + 1) // 2
+        default = steps / (high - low + 1), low if steps == 1 else middle
+    else:
+        default = scale, zero_point
+    return (scale, zero_point), (
+        default[0] if out_scale is None else out_scale,
+        default[1] if out_zero_point is None else out_zero_point,
+    )
+
+
+def _bound(op: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the float64 function's own parameters, checked."""
+    own = list(inspect.signature(FUNCTIONS[op]).parameters.values())[1:]
     names = [p.name for p in own]
     for name in given:
         if name not in names:
@@ -218,7 +246,6 @@ def _numbers(op: str, name: str, value: Any) -> Any:
     return array if array.ndim else float(array)
 
 
-Pair = tuple[Any, Any]
 _SCALARS = (int, float, str, np.generic)  # what needs no look at its dimensions
 
 
@@ -294,7 +321,28 @@ def _check_channels(
         )
 
 
-@lru_cache(maxsize=128)  # tables of up to 256 KiB
+@lru_cache(maxsize=128, typed=True)
+def _quick(
+    op: str,
+    dtype: np.dtype[Any],
+    scale: Any,
+    zero_point: Any,
+    out_scale: Any,
+    out_zero_point: Any,
+    given_dtype: Any,
+    out_dtype: np.dtype[Any] | None,
+    given: tuple[tuple[str, Any], ...],
+) -> NDArray[Any]:
+    """Return the table for arguments as they come, if all of them are numbers."""
+    to = _dtype(op, dtype, given_dtype, out_dtype)
+    if out_dtype is not None and (given_dtype is not None or out_dtype != to):
+        raise TypeError("not so quick")
+    pairs = _pairs_of(op, scale, zero_point, out_scale, out_zero_point, to)
+    parameters = _bound(op, dict(given))
+    return _table(op, tuple(parameters.items()), dtype, *pairs, to)
+
+
+@lru_cache(maxsize=128, typed=True)  # tables of up to 256 KiB
 def _table(
     op: str,
     parameters: tuple[tuple[str, Any], ...],
