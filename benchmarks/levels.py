@@ -88,6 +88,14 @@ def _pool(function: Callable[..., Any]) -> Callable[[Any, Any], Call]:
     return make
 
 
+def _interpolate(x: Any, y: Any) -> Call:
+    """Enlarge images; both kernels take part."""
+    q = codes(y if x == np.float32 else x, (1, 32, N // 32 // 32 // 4, 32))
+    out = empty(q.dtype, (1, 64, N // 32 // 32 // 2, 32))
+    own: Any = {"scale_factor": 2, "mode": "bilinear", "channels_last": True}
+    return lambda: qops.qinterpolate(q, 0.05, 3, **own, out=out)
+
+
 MAKERS: dict[str, Callable[[Any, Any], Call]] = {
     "quantize": _quantize,
     "dequantize": _dequantize,
@@ -96,6 +104,8 @@ MAKERS: dict[str, Callable[[Any, Any], Call]] = {
     "window_max": _pool(qops.qmax_pool),
     "window_mean": _pool(qops.qavg_pool),
     "window_sum": _pool(partial(qops.qavg_pool, dtype=np.int16)),
+    "blend_columns": _interpolate,
+    "blend_rows": _interpolate,
     "hsum": _sum(qops.hsum),
     "hsum_sq": _sum(qops.hsum_sq),
     "add_codes": _columns(qops.hsum),

@@ -84,6 +84,7 @@ from .pooling import (  # noqa: E402
     qglobal_avg_pool,
     qmax_pool,
 )
+from .resizing import qinterpolate  # noqa: E402
 from .tables import lookup_table  # noqa: E402
 from .threads import get_num_threads, set_num_threads  # noqa: E402
 
@@ -128,6 +129,7 @@ __all__ = [
     "qhardswish",
     "qhardtanh",
     "qinstance_norm",
+    "qinterpolate",
     "qlayer_norm",
     "qleaky_relu",
     "qless",

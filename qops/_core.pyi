@@ -192,6 +192,16 @@ def normalize(
     out_zero_point: ArrayLike,
     out: NDArray[Any],
 ) -> None: ...
+def interpolate(
+    q: NDArray[Any],
+    dims: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]],
+    channels: int,
+    scale: ArrayLike,
+    zero_point: ArrayLike,
+    out_scale: ArrayLike,
+    out_zero_point: ArrayLike,
+    out: NDArray[Any],
+) -> None: ...
 def code_range(op: str, dtype: DTypeLike) -> tuple[int, int]: ...
 def kernels() -> list[tuple[str, str, str, str]]: ...
 def add_library(level: str, capsule: object) -> None: ...

@@ -28,7 +28,7 @@ cdef extern from "qops.h" nogil:
     ctypedef enum qops_dtype:
         u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64, QOPS_N_DTYPES
     ctypedef enum qops_family:
-        convert, binary, reduce, accumulate, table, window
+        convert, binary, reduce, accumulate, table, window, neighbors, blend
     ctypedef struct qops_pairs:
         const float *scale
         float limit
@@ -63,6 +63,10 @@ cdef extern from "qops.h" nogil:
     ctypedef void qops_window_fn(
         const void *const *, size_t, Py_ssize_t, void *, size_t, size_t,
         const void *) noexcept
+    ctypedef void qops_neighbors_fn(
+        const void *, const void *, float *, size_t, size_t) noexcept
+    ctypedef void qops_blend_fn(
+        const void *, void *, size_t, const qops_params *) noexcept
     ctypedef struct qops_kernel:
         const char *op
         qops_family family
@@ -189,6 +193,22 @@ cdef extern from "pooling.h" nogil:
         int pad
         size_t kernel, stride, padding, phase
     void pool_one "pool"(const pooling *, const char *, char *)
+cdef extern from "interpolation.h" nogil:
+    ctypedef struct blend_dim:
+        size_t n_in "in"
+        size_t out
+        const int64_t *low
+        const int64_t *high
+        const float *low_weight
+        const float *high_weight
+    ctypedef struct interpolation:
+        qops_neighbors_fn *columns
+        qops_blend_fn *rows
+        qops_params params
+        int32_t zero
+        blend_dim dim[3]
+        size_t channels, x_size, y_size
+    void interpolate_one "interpolate"(const interpolation *, const char *, char *)
 
 
 # From so many elements on, making a table of all 256 codes pays for itself.
@@ -220,7 +240,8 @@ cdef tuple _DTYPE_NAMES = (
     "uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloat16",
     "float32", "float64")
 cdef tuple _FAMILY_WORDS = (
-    "convert", "binary", "reduce", "accumulate", "table", "window")
+    "convert", "binary", "reduce", "accumulate", "table", "window", "neighbors",
+    "blend")
 cdef dict _libraries = {}  # level -> capsule
 cdef dict _tables = {}  # chain of levels -> address of its table, kept for good
 
@@ -339,6 +360,8 @@ cdef _Op _take_words = _Op("take_words")
 cdef _Op _window_max = _Op("window_max")
 cdef _Op _window_sum = _Op("window_sum")
 cdef _Op _window_mean = _Op("window_mean")
+cdef _Op _blend_columns = _Op("blend_columns")
+cdef _Op _blend_rows = _Op("blend_rows")
 cdef _Op _hsum = _Op("hsum")
 cdef _Op _hsum_sq = _Op("hsum_sq")
 cdef _Op _add_codes = _Op("add_codes")
@@ -1629,6 +1652,55 @@ def pool(
     finally:
         PyMem_RawFree(pointers)
         PyMem_RawFree(means)
+
+
+def interpolate(
+    cnp.ndarray q not None, list dims not None, Py_ssize_t channels,
+    scale, zero_point, out_scale, out_zero_point, cnp.ndarray out not None
+):
+    """Blend neighbours of q (outer, depth, height, codes of a row) to out, laid out so.
+
+    Each of dims is (low, high, low_weight, high_weight), int64 and float32 arrays for
+    the indices of an output dimension; those of the last are of columns, which have so
+    many channels, and count codes. Both arrays are contiguous, of 8- or 16-bit codes.
+    Arguments are as pooling.py has checked and made them.
+    """
+    cdef const kernel_table *kernels = table_in_use()
+    cdef interpolation p
+    cdef one_pair pair, out_pair
+    cdef cnp.ndarray low, high, low_weight, high_weight
+    cdef int d, x_code = _code_of(q), y_code = _code_of(out)
+    cdef Py_ssize_t i, n_outer = cnp.PyArray_DIM(q, 0)
+    cdef const char *x = cnp.PyArray_BYTES(q)
+    cdef char *y = cnp.PyArray_BYTES(out)
+    cdef size_t x_bytes, y_bytes
+    memset(&p, 0, sizeof(p))
+    p.columns = <qops_neighbors_fn *>_blend_columns.find(kernels, x_code, f32)
+    p.rows = <qops_blend_fn *>_blend_rows.find(kernels, f32, y_code)
+    if (
+        p.columns is NULL or p.rows is NULL
+        or not _one_pair(&pair, scale, zero_point, <qops_dtype>x_code, False)
+        or not _one_pair(&out_pair, out_scale, out_zero_point, <qops_dtype>y_code, True)
+    ):
+        raise ValueError("interpolate: arguments are not as it needs them")
+    for d in range(3):
+        low, high, low_weight, high_weight = dims[d]
+        p.dim[d].n_in, p.dim[d].out = cnp.PyArray_DIM(q, d + 1), low.size
+        p.dim[d].low = <const int64_t *>cnp.PyArray_DATA(low)
+        p.dim[d].high = <const int64_t *>cnp.PyArray_DATA(high)
+        p.dim[d].low_weight = <const float *>cnp.PyArray_DATA(low_weight)
+        p.dim[d].high_weight = <const float *>cnp.PyArray_DATA(high_weight)
+    p.channels, p.zero = channels, zero_point
+    p.x_size, p.y_size = cnp.PyArray_ITEMSIZE(q), cnp.PyArray_ITEMSIZE(out)
+    p.params.a, p.params.y = pairs_of_one(&pair), pairs_of_one(&out_pair)
+    p.params.divide = not pairs_limit(
+        &p.params.y, <qops_dtype>y_code, out_pair.scale, out_pair.scale)
+    if out.size == 0:
+        return
+    x_bytes, y_bytes = q.nbytes // n_outer, out.nbytes // n_outer
+    with nogil:
+        for i in range(n_outer):
+            interpolate_one(&p, x + i * x_bytes, y + i * y_bytes)
 
 
 cdef bint _apart_plain(cnp.ndarray x, object y) noexcept:

@@ -39,8 +39,8 @@ class _Windows(NamedTuple):
     sliding: tuple[int, int, int] | None = None  # kernel, stride, padding
 
 
-class _Call:
-    """What all poolings are given, checked, and how they end."""
+class SpatialCall:
+    """What poolings and resizing are given, checked, and how they end."""
 
     def __init__(
         self,
@@ -49,10 +49,12 @@ class _Call:
         pair: tuple[Any, Any],
         out_pair: tuple[Any, Any],
         channels_last: bool,
+        most_bytes: int = 1,
     ) -> None:
         x = code_array(op, "q", q)
-        if x.dtype.itemsize != 1:
-            raise TypeError(f"{op}: q is {x.dtype}, not uint8 or int8")
+        if x.dtype.itemsize > most_bytes:
+            names = ("uint8 or int8", "uint8, int8, uint16 or int16")[most_bytes - 1]
+            raise TypeError(f"{op}: q is {x.dtype}, not {names}")
         if not 3 <= x.ndim <= 5:
             raise ValueError(
                 f"{op}: q has shape {x.shape}, not samples, channels and one to three "
@@ -64,7 +66,7 @@ class _Call:
             a if b is None else b for a, b in zip(pair, out_pair, strict=True)
         )
         check_pairs(op, "", *pair, x.dtype, (), None)
-        self.x = np.ascontiguousarray(x)
+        self.x = np.ascontiguousarray(x, x.dtype.newbyteorder("="))
         self.spatial = x.shape[1:-1] if channels_last else x.shape[2:]
         for i, n in enumerate(self.spatial):
             if n == 0:
@@ -94,7 +96,12 @@ class _Call:
         self, windows: list[_Windows], dtype: DTypeLike | None, out: Array | None
     ) -> tuple[Array, Array]:
         """Return the result, and a contiguous array for it that overlaps nothing."""
-        sizes = tuple(w.first.size for w in windows)
+        return self.sized_result([w.first.size for w in windows], dtype, out)
+
+    def sized_result(
+        self, sizes: Sequence[int], dtype: DTypeLike | None, out: Array | None
+    ) -> tuple[Array, Array]:
+        """Return the same for so many outputs along each spatial dimension."""
         n, c = self.x.shape[0], self.x.shape[-1 if self.channels_last else 1]
         shape = (n, *sizes, c) if self.channels_last else (n, c, *sizes)
         y = result_array(self.op, out, dtype, self.x.dtype, shape)
@@ -142,7 +149,7 @@ def _padded(windows: list[_Windows]) -> list[_Windows]:
 
 
 def _sliding(
-    call: _Call,
+    call: SpatialCall,
     kernel: Ints,
     stride: Ints | None,
     padding: Ints,
@@ -187,7 +194,7 @@ def _sliding(
     return windows
 
 
-def _adaptive(call: _Call, size: Ints) -> list[_Windows]:
+def _adaptive(call: SpatialCall, size: Ints) -> list[_Windows]:
     windows = []
     for n, m in zip(call.spatial, call.each("size", size, 1), strict=True):
         o = np.arange(m, dtype=np.int64)
@@ -198,7 +205,10 @@ def _adaptive(call: _Call, size: Ints) -> list[_Windows]:
 
 
 def _max_pool(
-    call: _Call, windows: list[_Windows], dtype: DTypeLike | None, out: Array | None
+    call: SpatialCall,
+    windows: list[_Windows],
+    dtype: DTypeLike | None,
+    out: Array | None,
 ) -> Any:
     y, to = call.result(windows, dtype, out)
     pair, out_pair = (call.scale, call.zero), (call.out_scale, call.out_zero)
@@ -216,7 +226,7 @@ def _max_pool(
 
 
 def _avg_pool(
-    call: _Call,
+    call: SpatialCall,
     windows: list[_Windows],
     divisor: int | None,
     dtype: DTypeLike | None,
@@ -302,7 +312,7 @@ def _table(
 
 
 def _average_large(
-    call: _Call, x: Array, windows: list[_Windows], divisor: int | None, y: Array
+    call: SpatialCall, x: Array, windows: list[_Windows], divisor: int | None, y: Array
 ) -> None:
     """Average windows that are so large that there are few: one by one."""
     pair = call.out_scale, call.out_zero
@@ -392,7 +402,7 @@ def qmax_pool(
     array([[ 5,  7],
            [13, 15]], dtype=uint8)
     """
-    call = _Call(
+    call = SpatialCall(
         "qmax_pool",
         q,
         (scale, zero_point),
@@ -454,7 +464,7 @@ def qavg_pool(
     array([[ 5,  9],
            [21, 25]], dtype=uint8)
     """
-    call = _Call(
+    call = SpatialCall(
         "qavg_pool",
         q,
         (scale, zero_point),
@@ -510,7 +520,7 @@ def qadaptive_max_pool(
     >>> qops.qadaptive_max_pool(q, 0.1, 0, size=2)
     array([[[2, 4]]], dtype=uint8)
     """
-    call = _Call(
+    call = SpatialCall(
         "qadaptive_max_pool",
         q,
         (scale, zero_point),
@@ -560,7 +570,7 @@ def qadaptive_avg_pool(
     >>> qops.qadaptive_avg_pool(q, 0.1, 0, size=2)
     array([[[1, 3]]], dtype=uint8)
     """
-    call = _Call(
+    call = SpatialCall(
         "qadaptive_avg_pool",
         q,
         (scale, zero_point),
@@ -606,7 +616,7 @@ def qglobal_avg_pool(
     array([[[ 3],
             [11]]], dtype=uint8)
     """
-    call = _Call(
+    call = SpatialCall(
         "qglobal_avg_pool",
         q,
         (scale, zero_point),

@@ -111,6 +111,21 @@ def window_mean(x, factor, offset, zero, dtype):
     return np.clip(t + zero, *limits(dtype)).astype(dtype)
 
 
+def blend_columns(a, b, a_weight, b_weight, zero):
+    """a_weight * (a - zero) + b_weight * (b - zero) in float32."""
+    x, y = ((np.asarray(k, np.int64) - zero).astype(np.float32) for k in (a, b))
+    return np.float32(a_weight) * x + np.float32(b_weight) * y
+
+
+def blend_rows(x, weights, scale, out_scale, out_zero, dtype):
+    """Blend pairs of x, and the results again if there are four; times the scale."""
+    weights = [np.float32(w) for w in weights]
+    v = [weights[0] * a + weights[1] * b for a, b in zip(x[::2], x[1::2], strict=True)]
+    v = weights[2] * v[0] + weights[3] * v[1] if len(v) > 1 else v[0]
+    with np.errstate(over="ignore"):
+        return quantize(v * np.float32(scale), out_scale, out_zero, dtype)
+
+
 def hsum(q, axis=None, keepdims=False):
     return _sum(np.asarray(q).astype(object), axis, keepdims)
 
@@ -141,6 +156,8 @@ ORACLES = {
     "window_max": window_max,
     "window_sum": window_sum,
     "window_mean": window_mean,
+    "blend_columns": blend_columns,
+    "blend_rows": blend_rows,
     "hsum": hsum,
     "hsum_sq": hsum_sq,
     "add_codes": hsum,

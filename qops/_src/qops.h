@@ -10,10 +10,10 @@
 #include <stdint.h>
 
 /* Goes up with every change of this file that a library compiled before would not notice. */
-#define QOPS_ABI 6
+#define QOPS_ABI 7
 
 typedef enum { u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64, QOPS_N_DTYPES } qops_dtype;
-typedef enum { convert, binary, reduce, accumulate, table, window } qops_family;
+typedef enum { convert, binary, reduce, accumulate, table, window, neighbors, blend } qops_family;
 
 /* (scale, zero point) pairs as the array boundary prepares them, one array per quantity. Row r has the
  * pair r * row_step, for all of its elements or, per element, for the first of them. */
@@ -86,6 +86,27 @@ typedef struct {
  * x_step bytes apart in all x, without a gap in y. */
 typedef void qops_window_fn(const void *const *x, size_t count, ptrdiff_t x_step, void *y, size_t n,
                             size_t columns, const qops_mean *mean);
+
+/* For each column of an output, where its two neighbours begin in x, in codes, and what they count */
+typedef struct {
+    const int64_t *low, *high;
+    const float *low_weight, *high_weight;
+    int32_t zero;
+} qops_taps;
+
+/* y = the weighted sums of neighbouring columns, each of so many channels */
+typedef void qops_neighbors_fn(const void *x, const qops_taps *t, float *y, size_t n,
+                               size_t channels);
+
+/* Two rows, or four: two of a plane and two of the next one. The last weights are the planes'. */
+typedef struct {
+    const float *x[4];
+    float weight[4];
+    bool four;
+} qops_rows;
+
+/* y[i] = the quantized weighted sum of all x[k][i], which are in units of the scale of a */
+typedef void qops_blend_fn(const qops_rows *r, void *y, size_t n, const qops_params *p);
 
 typedef void qops_any_fn(void); /* of a family that its caller knows */
 

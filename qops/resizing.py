@@ -1,0 +1,194 @@
+"""Resizing of images: nearest neighbours, or a blend of two along each dimension."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ._core import interpolate, requantize
+from .comparisons import same_pair
+from .pooling import Ints, SpatialCall
+
+Array = NDArray[Any]
+
+_MODES = {"nearest": (1, 2, 3), "linear": (1,), "bilinear": (2,), "trilinear": (3,)}
+_FEW_CHANNELS = 16  # fewer are not worth a step of a kernel for each column
+
+
+def qinterpolate(
+    q: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike,
+    out_scale: ArrayLike | None = None,
+    out_zero_point: ArrayLike | None = None,
+    *,
+    size: Ints | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: Literal["nearest", "linear", "bilinear", "trilinear"] = "nearest",
+    align_corners: bool = False,
+    channels_last: bool = False,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+) -> Any:
+    """Resize the spatial dimensions.
+
+    Along a dimension of n elements that becomes m, output ``o`` lies at
+
+    - ``floor(o * n / m)`` for "nearest", where it takes the code;
+    - ``max((o + 0.5) * n / m - 0.5, 0)`` for the others, or with `align_corners` at
+      ``o * (n - 1) / (m - 1)`` (0 if m is 1), in float64; with ``low`` its floor,
+      ``high = min(low + 1, n - 1)``, ``b = float32(it - low)`` and ``a = 1 - b``.
+
+    Then in float32, of the codes less the zero point, first along the last dimension:
+    ``v = a * x[low] + b * x[high]``, of such numbers the same along the dimension
+    before, and so on; the result is ``quantize(v * scale)``.
+
+    Parameters
+    ----------
+    q : array_like
+        Codes, uint8, int8, uint16 or int16: samples, channels, and one to three spatial
+        dimensions.
+    scale, zero_point : scalar
+        Of `q`; the scale is rounded to float32.
+    out_scale, out_zero_point : scalar, optional
+        Of the result; by default those of `q`.
+    size : int or sequence of int, optional
+        Elements of the result along all spatial dimensions, or along each.
+    scale_factor : float or sequence of float, optional
+        Instead: m is ``floor(n * scale_factor)``, and the formulas use ``n / m``.
+    mode : {"nearest", "linear", "bilinear", "trilinear"}, optional
+        The last three are for one, two and three spatial dimensions.
+    align_corners : bool, optional
+        The corner elements stay where they are; not for "nearest".
+    channels_last : bool, optional
+        Channels are the last dimension, not the second.
+    dtype : dtype, optional
+        Of the result; by default that of `out`, or else of `q`.
+    out : ndarray, optional
+        Where to write the codes; it may overlap `q`.
+
+    Returns
+    -------
+    ndarray
+        Codes; or `out`.
+
+    Raises
+    ------
+    TypeError
+        For an array of another dtype, or numbers of the wrong kind.
+    ValueError
+        For a shape, mode, number or parameter that does not fit, or if not just one of
+        `size` and `scale_factor` is given.
+
+    Notes
+    -----
+    What is not contiguous is copied first; "nearest" makes an array for each dimension.
+
+    Examples
+    --------
+    >>> import numpy as np, qops
+    >>> q = np.array([[[0, 100]]], np.uint8)
+    >>> qops.qinterpolate(q, 0.1, 0, size=4, mode="linear")
+    array([[[  0,  25,  75, 100]]], dtype=uint8)
+    """
+    op = "qinterpolate"
+    pairs = (scale, zero_point), (out_scale, out_zero_point)
+    call = SpatialCall(op, q, *pairs, channels_last, most_bytes=2)
+    if mode not in _MODES:
+        raise ValueError(f"{op}: mode is {mode!r}, not one of {', '.join(_MODES)}")
+    ndim = len(call.spatial)
+    if ndim not in _MODES[mode]:
+        raise ValueError(
+            f"{op}: mode is {mode!r}, for {_MODES[mode][0]} spatial dimensions, and q "
+            f"has shape {call.x.shape}"
+        )
+    if align_corners and mode == "nearest":
+        raise ValueError(f"{op}: align_corners is True, and mode is 'nearest'")
+    sizes = _sizes(call, size, scale_factor)
+    y, to = call.sized_result(sizes, dtype, out)
+    if y.dtype.itemsize > 2:
+        raise TypeError(f"{op}: the result is {y.dtype}, of more than 16 bits")
+    if mode == "nearest":
+        _nearest(call, sizes, to)
+    elif to.size:
+        _blend(call, sizes, align_corners, to)
+    if to is not y:
+        y[...] = to
+    return y
+
+
+def _sizes(call: SpatialCall, size: Any, factor: Any) -> list[int]:
+    if (size is None) == (factor is None):
+        raise ValueError(
+            f"{call.op}: size is {size} and scale_factor is {factor}; give one of them"
+        )
+    if size is not None:
+        return call.each("size", size, 1)
+    given = np.asarray(factor)
+    if given.dtype.kind not in "iuf":
+        raise TypeError(f"{call.op}: scale_factor is {factor!r}, not real numbers")
+    n = len(call.spatial)
+    if given.shape not in {(), (n,)}:
+        raise ValueError(
+            f"{call.op}: scale_factor is {factor}, not one number or {n} of them"
+        )
+    sizes = np.floor(np.multiply(call.spatial, given.astype(np.float64)))
+    if not ((sizes >= 1) & (sizes < 2**31)).all():
+        raise ValueError(
+            f"{call.op}: scale_factor is {factor}, which makes {sizes.tolist()} of "
+            f"{list(call.spatial)} elements, not 1 to 2**31 - 1"
+        )
+    return [int(m) for m in sizes]
+
+
+def _nearest(call: SpatialCall, sizes: list[int], to: Array) -> None:
+    codes = call.x
+    for i, (n, m) in enumerate(zip(call.spatial, sizes, strict=True)):
+        axis = i + (1 if call.channels_last else 2)
+        index = np.arange(m) * n // m
+        codes = np.take(codes, index, axis)
+    pair, out_pair = (call.scale, call.zero), (call.out_scale, call.out_zero)
+    if codes.dtype == to.dtype and same_pair(pair, out_pair):
+        to[...] = codes
+    else:
+        requantize(codes, *pair, *out_pair, out=to)
+
+
+def _blend(call: SpatialCall, sizes: list[int], corners: bool, to: Array) -> None:
+    x, y = call.flat(call.x), call.flat(to)
+    dims = [
+        _neighbours(n, m, corners)
+        for n, m in zip(x.shape[1:-1], y.shape[1:-1], strict=True)
+    ]
+    channels = x.shape[-1]
+    low, high, *weights = dims[-1]
+    low, high = low * channels, high * channels
+    if channels < _FEW_CHANNELS:  # each is a column of its own
+        each = np.arange(channels)
+        low, high = ((v[:, None] + each).reshape(-1) for v in (low, high))
+        weights = [np.repeat(w, channels) for w in weights]
+        channels = 1
+    dims[-1] = low, high, weights[0], weights[1]
+    interpolate(
+        x.reshape(*x.shape[:3], -1),
+        dims,
+        channels,
+        float(call.scale),
+        int(call.zero),
+        float(call.out_scale),
+        int(call.out_zero),
+        y,
+    )
+
+
+def _neighbours(n: int, m: int, corners: bool) -> tuple[Array, Array, Array, Array]:
+    """Return the lower and the higher neighbour of each output, and what they count."""
+    o = np.arange(m)
+    if corners:
+        at = o * (n - 1) / max(m - 1, 1)
+    else:
+        at = np.maximum((o + 0.5) * n / m - 0.5, 0)
+    low = np.minimum(np.floor(at).astype(np.int64), n - 1)
+    b = (at - low).astype(np.float32)
+    return low, np.minimum(low + 1, n - 1), 1 - b, b
