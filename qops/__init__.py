@@ -70,6 +70,14 @@ from .functions import (  # noqa: E402
     qtanh,
     qthreshold,
 )
+from .moving import (  # noqa: E402
+    channel_shuffle,
+    index_put,
+    masked_fill,
+    qconcatenate,
+    qpad,
+    qstack,
+)
 from .normalization import (  # noqa: E402
     qbatch_norm,
     qgroup_norm,
@@ -97,14 +105,17 @@ __cpu_features__ = _loader.cpu_features()
 
 __all__ = [
     "available_isas",
+    "channel_shuffle",
     "choose_qparams",
     "dequantize",
     "get_num_threads",
     "hsum",
     "hsum_sq",
+    "index_put",
     "isa",
     "kernel_info",
     "lookup_table",
+    "masked_fill",
     "qabs",
     "qadaptive_avg_pool",
     "qadaptive_max_pool",
@@ -114,6 +125,7 @@ __all__ = [
     "qbatch_norm",
     "qcelu",
     "qclamp",
+    "qconcatenate",
     "qcos",
     "qdiv",
     "qelu",
@@ -144,6 +156,7 @@ __all__ = [
     "qmul_scalar",
     "qneg",
     "qnot_equal",
+    "qpad",
     "qpow_scalar",
     "qprelu",
     "qrelu",
@@ -157,6 +170,7 @@ __all__ = [
     "qsoftsign",
     "qsqrt",
     "qsquare",
+    "qstack",
     "qsub",
     "qtanh",
     "qthreshold",

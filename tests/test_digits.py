@@ -46,10 +46,8 @@ def quantized(data):
     def run(pixels):
         q = qops.quantize(digits.real(pixels), *pairs["x"], dtype=np.uint8)
         for name in ("conv1", "conv2"):
-            zero = layers[name].x_pair[1]
-            padded = np.pad(
-                q, [(0, 0), (1, 1), (1, 1), (0, 0)], constant_values=int(zero)
-            )
+            width = [(0, 0), (1, 1), (1, 1), (0, 0)]
+            padded = qops.qpad(q, width, *layers[name].x_pair)
             q = layers[name](digits.patches(padded))
             q = qops.qrelu(q, *pairs[name])
             q = qops.qmax_pool(q, *pairs[name], kernel=2, channels_last=True)
