@@ -356,6 +356,63 @@ def pool(n: int, name: str, channels_last: bool) -> Work:
     return work
 
 
+def bilinear(n: int, channels_last: bool) -> Work:
+    """Images enlarged to n elements, twice as high and wide."""
+    work = Work(2)
+    x, t = images(n, channels_last)
+    small = x[:, ::2, ::2] if channels_last else x[..., ::2, ::2]
+    small, out = np.ascontiguousarray(small), empty(x.dtype, x.shape)
+    own: Any = {"scale_factor": 2, "mode": "bilinear", "channels_last": channels_last}
+    work.into("qops", lambda: qops.qinterpolate(small, S, Z, **own, out=out), out)
+    if torch:
+        layout = torch.channels_last if channels_last else torch.contiguous_format
+        half = t[..., ::2, ::2].contiguous(memory_format=layout)
+
+        def call() -> Any:
+            return torch.nn.functional.interpolate(
+                half, scale_factor=2, mode="bilinear", align_corners=False
+            )
+
+        work.add("PyTorch", call, torch_result(call, channels_last))
+    return work
+
+
+def concatenate(n: int) -> Work:
+    """Two arrays of different scales to a third scale."""
+    work = Work(2)
+    a, b, out = codes(np.uint8, n // 2), codes(np.uint8, n // 2, 1), np.ones(n, "u1")
+    args = [S, S2], [Z, Z2], S3, Z3
+    work.into("qops", lambda: qops.qconcatenate([a, b], *args, out=out), out)
+    if torch:
+        make = torch._make_per_tensor_quantized_tensor
+        both = [make(torch.from_numpy(q), s, z) for q, s, z in ((a, S, Z), (b, S2, Z2))]
+
+        def call() -> Any:
+            return torch.ops.quantized.cat(both, 0, S3, Z3)
+
+        work.add("PyTorch", call, lambda: call().int_repr().numpy())
+    return work
+
+
+def masked_fill(n: int) -> Work:
+    """A third of the codes replaced by that of a number."""
+    work = Work(3)
+    q, out = codes(np.uint8, n), np.ones(n, "u1")
+    mask = np.random.default_rng(0).random(n) < 1 / 3
+    work.into("qops", lambda: qops.masked_fill(q, mask, 0.5, S, Z, out=out), out)
+
+    def numpy() -> None:
+        np.copyto(out, q)
+        np.copyto(out, np.uint8(Z + 10), where=mask)
+
+    work.into("NumPy out=", numpy, out)
+    if torch:
+        tq, where = torch_codes(q), torch.from_numpy(mask)
+        result = lambda: tq.masked_fill(where, 0.5).int_repr().numpy()  # noqa: E731
+        work.add("PyTorch", lambda: tq.masked_fill(where, 0.5), result)
+    return work
+
+
 def squares(n: int) -> Work:
     """The exact sum of squares of codes."""
     work = Work(1)
@@ -406,6 +463,10 @@ LAYERS: dict[str, Callable[[int], Work]] = {
     "max pool 3 x 3, channels last": lambda n: pool(n, "qmax_pool", True),
     "average pool 3 x 3": lambda n: pool(n, "qavg_pool", False),
     "average pool 3 x 3, channels last": lambda n: pool(n, "qavg_pool", True),
+    "bilinear x 2": lambda n: bilinear(n, False),
+    "bilinear x 2, channels last": lambda n: bilinear(n, True),
+    "concatenate and requantize": concatenate,
+    "masked_fill": masked_fill,
 }
 
 

@@ -145,6 +145,45 @@ def test_pools(dtype, channels_last):
     assert compare("qadaptive_avg_pool", ours, theirs) <= 1
 
 
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_interpolation(dtype, corners, channels_last):
+    q = codes(2 * 20 * 9 * 11, dtype).reshape(2, 20, 9, 11)
+    t = tensor(q)
+    if channels_last:
+        t = t.contiguous(memory_format=torch.channels_last)
+        q = np.ascontiguousarray(np.moveaxis(q, 1, -1))
+    for size in ((18, 22), (5, 4), (20, 3)):
+        own = {"size": size, "mode": "bilinear", "align_corners": corners}
+        theirs = functional.interpolate(t, **own)
+        ours = qops.qinterpolate(q, S, Z, channels_last=channels_last, **own)
+        ours = np.moveaxis(ours, -1, 1) if channels_last else ours
+        assert apart("qinterpolate", ours, theirs.contiguous()) <= 1
+        theirs = functional.interpolate(t, size=size, mode="nearest")
+        ours = qops.qinterpolate(q, S, Z, size=size, channels_last=channels_last)
+        ours = np.moveaxis(ours, -1, 1) if channels_last else ours
+        assert apart("nearest", ours, theirs.contiguous()) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_moving(dtype):
+    a, b = codes(999, dtype), codes(777, dtype, seed=1)
+    both = [tensor(a), tensor(b, S2, Z2)]
+    theirs = quantized.cat(both, 0, 0.06, 95)
+    ours = qops.qconcatenate([a, b], [S, S2], [Z, Z2], 0.06, 95)
+    assert apart("qconcatenate", ours, theirs) <= 1
+    mask = codes(999, np.uint8, seed=2) > 99
+    theirs = tensor(a).masked_fill(torch.from_numpy(mask), -0.7)
+    assert apart("masked_fill", qops.masked_fill(a, mask, -0.7, S, Z), theirs) == 0
+    if dtype == np.int8:  # PyTorch has no shuffle of these
+        return
+    shape = (1, 9, 37, 3)
+    theirs = torch.channel_shuffle(tensor(a.reshape(shape)), 3)
+    ours = qops.channel_shuffle(a.reshape(shape), 3)
+    assert apart("channel_shuffle", ours, theirs) == 0
+
+
 def test_fault_prelu():
     """Positive numbers are multiplied by the nearest code of 1, here of 0.127."""
     q = np.full(64, 120, np.int8)
