@@ -76,6 +76,14 @@ from .normalization import (  # noqa: E402
     qinstance_norm,
     qlayer_norm,
 )
+from .packing import (  # noqa: E402
+    dequantize_float_zero_point,
+    dequantize_packed,
+    pack,
+    quantize_float_zero_point,
+    quantize_packed,
+    unpack,
+)
 from .params import choose_qparams  # noqa: E402
 from .pooling import (  # noqa: E402
     qadaptive_avg_pool,
@@ -98,12 +106,15 @@ __all__ = [
     "available_isas",
     "choose_qparams",
     "dequantize",
+    "dequantize_float_zero_point",
+    "dequantize_packed",
     "get_num_threads",
     "hsum",
     "hsum_sq",
     "isa",
     "kernel_info",
     "lookup_table",
+    "pack",
     "qabs",
     "qadaptive_avg_pool",
     "qadaptive_max_pool",
@@ -159,11 +170,14 @@ __all__ = [
     "qtanh",
     "qthreshold",
     "quantize",
+    "quantize_float_zero_point",
+    "quantize_packed",
     "qwhere",
     "requantize",
     "set_num_threads",
     "show_config",
     "show_runtime",
     "take",
+    "unpack",
     "use_isa",
 ]
