@@ -94,6 +94,11 @@ from .pooling import (  # noqa: E402
 )
 from .tables import lookup_table  # noqa: E402
 from .threads import get_num_threads, set_num_threads  # noqa: E402
+from .training import (  # noqa: E402
+    fake_quantize,
+    fake_quantize_gradients,
+    saturate_cast,
+)
 
 _loader.activate()
 
@@ -108,6 +113,8 @@ __all__ = [
     "dequantize",
     "dequantize_float_zero_point",
     "dequantize_packed",
+    "fake_quantize",
+    "fake_quantize_gradients",
     "get_num_threads",
     "hsum",
     "hsum_sq",
@@ -174,6 +181,7 @@ __all__ = [
     "quantize_packed",
     "qwhere",
     "requantize",
+    "saturate_cast",
     "set_num_threads",
     "show_config",
     "show_runtime",

@@ -70,9 +70,42 @@ def part(parameter: Any, axis: int | None, index: Index) -> Any:
     )
 
 
-def apart(x: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
-    """Return x, or a copy if writing to out could change what is read later."""
+def apart(x: NDArray[Any], out: NDArray[Any], in_turn: bool = False) -> NDArray[Any]:
+    """Return x, or a copy if writing to out could change what is read later.
+
+    In turn means that each piece is read before it is written, so out may be x.
+    """
+    if in_turn and (
+        x.ctypes.data == out.ctypes.data
+        and x.strides == out.strides
+        and x.shape == out.shape
+        and x.itemsize == out.itemsize
+    ):
+        return x
     return x.copy(order="K") if np.may_share_memory(x, out) else x
+
+
+def memory_order(x: NDArray[Any]) -> list[int]:
+    """Return the axes of an array, those of the largest strides first."""
+    return sorted(range(x.ndim), key=lambda i: -abs(x.strides[i]))
+
+
+def float_dtype(
+    op: str, dtype: DTypeLike | None, name: str, out: NDArray[Any] | None
+) -> np.dtype[Any]:
+    """Return the dtype of real numbers that are asked for, by default float32."""
+    given, words = dtype, f"{name} is"
+    if dtype is None:
+        given, words = np.float32, ""
+        if isinstance(out, np.ndarray):
+            given, words = out.dtype.newbyteorder("="), "out has dtype"
+    try:
+        to = np.dtype(given)
+    except TypeError as error:
+        raise TypeError(f"{op}: {name} is {dtype!r}, not a dtype") from error
+    if to not in (np.float32, np.float64):
+        raise TypeError(f"{op}: {words} {to}, not one of float32, float64")
+    return to
 
 
 def result_of(
@@ -106,10 +139,9 @@ class Pairs(NamedTuple):
 
     def at(self, index: Index) -> dict[str, Any]:
         """Return what `quantize` needs for a piece."""
-        s, z = (self._part(p, index) for p in self[:2])
         return {
-            "scale": s,
-            "zero_point": z,
+            "scale": self._part(self.scale, index),
+            "zero_point": self._part(self.zero_point, index),
             "axis": self.axis,
             "block_size": self.block,
         }
@@ -126,11 +158,19 @@ class Pairs(NamedTuple):
         return s, z
 
     def _part(self, parameter: Any, index: Index) -> Any:
-        if self.block is None or self.axis is None or np.ndim(parameter) == 0:
+        if self.axis is None:
+            return parameter
+        if self.block is None or np.ndim(parameter) == 0:
             return part(parameter, self.axis, index)
         along = index[self.axis]
         blocks = slice(along.start // self.block, -(-along.stop // self.block))
         return parameter[(*index[: self.axis], blocks, *index[self.axis + 1 :])]
+
+
+def rounded(parameter: Any, double: bool, work: Any) -> NDArray[Any]:
+    """Return a parameter in the dtype to work in; as float32 first, unless double."""
+    p = np.asarray(parameter)
+    return (p if double else p.astype(np.float32)).astype(work)
 
 
 def check_parameters(

@@ -9,7 +9,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import PIECE, apart, check_parameters, pieces, result_of
+from ._arrays import (
+    PIECE,
+    apart,
+    check_parameters,
+    float_dtype,
+    pieces,
+    result_of,
+    rounded,
+)
 from ._core import (
     code_array,
     code_range,
@@ -268,7 +276,7 @@ def dequantize_packed(
     low, high = _limits(op, bits, "dtype", dtype)
     size = _shape(op, shape)
     array = _packed(op, packed, size, bits)
-    to = _float_dtype(op, result_dtype, "result_dtype", out)
+    to = float_dtype(op, result_dtype, "result_dtype", out)
     given = check_parameters(
         op,
         scale,
@@ -350,7 +358,7 @@ def quantize_float_zero_point(
     work = np.float64 if double or y.dtype.itemsize == 4 else np.float32
     array = apart(array, y)
     for index in pieces(array.shape):
-        s, z = _rounded(given.beside(index, array.ndim), double, work)
+        s, z = (rounded(p, double, work) for p in given.beside(index, array.ndim))
         with np.errstate(all="ignore"):  # what overflows saturates
             t: Any = array[index].astype(work)
             np.copyto(t, 0, where=np.isnan(t))
@@ -406,7 +414,7 @@ def dequantize_float_zero_point(
     """
     op = "dequantize_float_zero_point"
     array = code_array(op, "q", q)
-    to = _float_dtype(op, dtype, "dtype", out)
+    to = float_dtype(op, dtype, "dtype", out)
     double = to == np.float64
     given = check_parameters(
         op, scale, zero_point, array.shape, axis, limits=None, double=double
@@ -415,7 +423,7 @@ def dequantize_float_zero_point(
     work = np.float64 if double or array.dtype.itemsize == 4 else np.float32
     array = apart(array, y)
     for index in pieces(array.shape):
-        s, z = _rounded(given.beside(index, array.ndim), double, work)
+        s, z = (rounded(p, double, work) for p in given.beside(index, array.ndim))
         with np.errstate(all="ignore"):
             x: Any = array[index].astype(work)
             x -= z
@@ -477,24 +485,6 @@ def _packed(
     return array
 
 
-def _float_dtype(
-    op: str, dtype: DTypeLike | None, name: str, out: NDArray[Any] | None
-) -> np.dtype[Any]:
-    """Return the dtype of real numbers that are asked for, by default float32."""
-    given, words = dtype, f"{name} is"
-    if dtype is None:
-        given, words = np.float32, ""
-        if isinstance(out, np.ndarray):
-            given, words = out.dtype.newbyteorder("="), "out has dtype"
-    try:
-        to = np.dtype(given)
-    except TypeError as error:
-        raise TypeError(f"{op}: {name} is {dtype!r}, not a dtype") from error
-    if to not in (np.float32, np.float64):
-        raise TypeError(f"{op}: {words} {to}, not one of float32, float64")
-    return to
-
-
 def _refuse_nan(op: str, x: NDArray[Any]) -> None:
     for index in pieces(x.shape):
         bad = np.isnan(x[index])
@@ -506,12 +496,6 @@ def _refuse_nan(op: str, x: NDArray[Any]) -> None:
                 else ""
             )
             raise ValueError(f"{op}: x{i} is nan, not a number")
-
-
-def _rounded(parameters: Any, double: bool, work: Any) -> list[NDArray[Any]]:
-    """Return parameters in the dtype to compute in, rounded to float32 first or not."""
-    arrays = [np.asarray(p) for p in parameters]
-    return [(p if double else p.astype(np.float32)).astype(work) for p in arrays]
 
 
 # -------------------------------------------------------------------- packing
