@@ -207,14 +207,14 @@ def quantize_packed(
         _refuse_nan(op, array)
     array = apart(array, y)
     packer = _Packer(bits, y)
+    all_codes = np.arange(256).astype(np.uint8).view(dtype)
+    saturated = np.clip(np.sort(all_codes), low, high)
     for index in pieces(array.shape, PIECE, given.axis, given.block):
         piece = array[index]
         # Saturated to 8 bits and then to fewer is saturated to fewer at once.
         codes = packer.room(piece.shape, np.dtype(dtype))
         quantize(piece, **given.at(index), out=codes)
-        np.minimum(codes, high, out=codes)
-        if low:
-            np.maximum(codes, low, out=codes)
+        take(codes, saturated, out=codes)  # faster than np.minimum
         packer.put(piece.size)
     packer.finish()
     return y
