@@ -84,6 +84,14 @@ from .normalization import (  # noqa: E402
     qinstance_norm,
     qlayer_norm,
 )
+from .packing import (  # noqa: E402
+    dequantize_float_zero_point,
+    dequantize_packed,
+    pack,
+    quantize_float_zero_point,
+    quantize_packed,
+    unpack,
+)
 from .params import choose_qparams  # noqa: E402
 from .pooling import (  # noqa: E402
     qadaptive_avg_pool,
@@ -95,6 +103,11 @@ from .pooling import (  # noqa: E402
 from .resizing import qinterpolate  # noqa: E402
 from .tables import lookup_table  # noqa: E402
 from .threads import get_num_threads, set_num_threads  # noqa: E402
+from .training import (  # noqa: E402
+    fake_quantize,
+    fake_quantize_gradients,
+    saturate_cast,
+)
 
 _loader.activate()
 
@@ -108,6 +121,10 @@ __all__ = [
     "channel_shuffle",
     "choose_qparams",
     "dequantize",
+    "dequantize_float_zero_point",
+    "dequantize_packed",
+    "fake_quantize",
+    "fake_quantize_gradients",
     "get_num_threads",
     "hsum",
     "hsum_sq",
@@ -116,6 +133,7 @@ __all__ = [
     "kernel_info",
     "lookup_table",
     "masked_fill",
+    "pack",
     "qabs",
     "qadaptive_avg_pool",
     "qadaptive_max_pool",
@@ -175,11 +193,15 @@ __all__ = [
     "qtanh",
     "qthreshold",
     "quantize",
+    "quantize_float_zero_point",
+    "quantize_packed",
     "qwhere",
     "requantize",
+    "saturate_cast",
     "set_num_threads",
     "show_config",
     "show_runtime",
     "take",
+    "unpack",
     "use_isa",
 ]

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import apart, broadcast_shape, part, pieces
+from ._arrays import apart, broadcast_shape, part, pieces, result_of
 from ._core import check_pairs, code_array, dequantize, requantize, result_array
 
 _DOC = """Tell where one quantized array {words} another.
@@ -80,7 +80,7 @@ def _comparison(
         for prefix, array, pair in zip(("a_", "b_"), (x, y), pairs, strict=True):
             dtype = array.dtype.newbyteorder("=")
             check_pairs(name, prefix, *pair, dtype, shape, axis)
-        to = _bool_result(name, out, shape)
+        to = result_of(name, out, np.bool_, shape)
         x, y = (np.broadcast_to(apart(v, to), shape) for v in (x, y))
         if x.dtype == y.dtype and same_pair(*pairs):
             ufunc(x, y, out=to)
@@ -119,22 +119,6 @@ def same_pair(a: Pair, b: Pair) -> bool:
         np.array_equal(np.asarray(p, dtype), np.asarray(q, dtype))
         for p, q, dtype in zip(a, b, (np.float32, np.int64), strict=True)
     )
-
-
-def _bool_result(
-    op: str, out: NDArray[np.bool_] | None, shape: tuple[int, ...]
-) -> NDArray[np.bool_]:
-    if out is None:
-        return np.empty(shape, np.bool_)
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"{op}: out is {type(out).__name__}, not an array")
-    if out.dtype != np.bool_:
-        raise TypeError(f"{op}: out has dtype {out.dtype}, not bool")
-    if out.shape != shape:
-        raise ValueError(f"{op}: out has shape {out.shape}, not {shape}")
-    if not out.flags.writeable:
-        raise ValueError(f"{op}: out is read-only, not writeable")
-    return out
 
 
 def _compare(
