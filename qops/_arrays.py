@@ -1,9 +1,11 @@
 """What functions composed in Python do with arrays: take them in pieces, mostly."""
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.exceptions import AxisError
 from numpy.typing import NDArray
 
 # Elements of a piece: temporaries of that many fit the caches, and calls cost little.
@@ -61,3 +63,27 @@ def part(parameter: Any, axis: int | None, index: Index) -> Any:
 def apart(x: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
     """Return x, or a copy if writing to out could change what is read later."""
     return x.copy(order="K") if np.may_share_memory(x, out) else x
+
+
+def axis_of(op: str, axis: Any, ndim: int, name: str = "q") -> int:
+    """Return an axis of so many dimensions, counted from the first."""
+    try:
+        i = operator.index(axis)
+    except TypeError:
+        raise TypeError(f"{op}: axis is {axis!r}, not an integer") from None
+    if not -ndim <= i < ndim:
+        raise AxisError(
+            f"{op}: axis is {i}, not within the {ndim} dimensions of {name}"
+        )
+    return i % ndim
+
+
+def axes_of(op: str, axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return the axes that None (for all), an integer or a tuple of them stands for."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, tuple) else (axis,)
+    axes = tuple(axis_of(op, i, ndim) for i in given)
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{op}: axis is {axis}, which has an axis twice")
+    return axes
