@@ -2,6 +2,7 @@
 
 import math
 import operator
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ Pair = tuple[Any, Any]
 _TERM_BITS = {1: 30, 2: 40, 4: 40}
 # Rows of so many 8-bit codes get a table each: less work than a quotient per code.
 _LONG_ROW = 512
+_MAX = float(np.finfo(np.float32).max)
 
 
 class _Call:
@@ -643,9 +645,10 @@ def qsoftmax(
 ) -> Any:
     """Apply softmax along an axis.
 
-    ``quantize(float32(e) / float32(S))``, the quotient in float32, with ``e = exp((q -
-    max(q)) * scale)`` in float64 and the scale rounded to float32. S is the exact sum
-    of ``rint(e * 2**b) / 2**b``, with b 30 for 8-bit codes and 40 for wider ones.
+    ``quantize(float32(e), S * out_scale, out_zero_point)`` with ``e = exp((q - max(q))
+    * scale)`` in float64, the scales rounded to float32: dividing by S and by the scale
+    is one division. S is the exact sum of ``rint(e * 2**b) / 2**b``, with b 30 for
+    8-bit codes and 40 for wider ones, so it does not depend on the layout.
 
     Parameters
     ----------
@@ -726,11 +729,11 @@ def _softmax(
     given = call.result(call.x.shape, dtype, out_pair, 0 if log else 1)
     x, y = (np.moveaxis(v, i, -1) for v in (apart(call.x, given), given))
     n = x.shape[-1]
-    terms = _Terms(x.dtype.itemsize, call.scale, log)
+    terms = _Terms(call, log, given.dtype.newbyteorder("="), n)
     for rows in pieces(x.shape[:-1] if n else (0,), max(PIECE // max(n, 1), 1)):
-        block = x[rows]
-        top = block.max(-1, keepdims=True)
+        block, to = x[rows], y[rows]
         cut = list(pieces(block.shape))  # more than one only of a single row
+        top = reduce(np.maximum, (_by_row(np.maximum, block[v]) for v in cut))
         total: Any = 0
         for index in cut:
             below = terms.below(block[index], top)
@@ -739,63 +742,74 @@ def _softmax(
         for index in cut:
             if len(cut) > 1:
                 below = terms.below(block[index], top)
-            terms.write(below, total, call.to, y[rows][index])
+            codes = terms.codes(below, total)
+            np.copyto(to[index], codes.reshape(to[index].shape))
     return call.done(given)
+
+
+def _by_row(ufunc: Any, x: Array, dtype: DTypeLike | None = None) -> Array:
+    """Reduce along the last axis, to a column: this takes less than axis=-1."""
+    starts = np.arange(0, x.size, x.shape[-1])
+    y: Array = ufunc.reduceat(x.reshape(-1), starts, dtype=dtype)
+    return y.reshape(-1, 1)
 
 
 class _Terms:
     """What softmax sums and divides, from how far codes are below the highest."""
 
-    def __init__(self, itemsize: int, scale: float, log: bool) -> None:
-        self.scale, self.log, self.narrow = scale, log, itemsize == 1
-        self.bits = _TERM_BITS[itemsize]
+    def __init__(self, call: _Call, log: bool, dtype: np.dtype[Any], n: int) -> None:
+        self.scale, self.to, self.log, self.dtype = call.scale, call.to, log, dtype
+        self.narrow = call.native.itemsize == 1
+        self.bits = _TERM_BITS[call.native.itemsize]
+        self.tables = self.narrow and n >= _LONG_ROW
         if self.narrow:
-            exponents = np.arange(256, dtype=np.float64) * -scale
+            exponents = np.arange(256, dtype=np.float64) * -self.scale
             self.units = self._units(exponents).astype(np.int32)
-            self.numbers = exponents if log else self._exp(exponents)
+            self.numbers: Array = exponents if log else self._exp(exponents)
+            if self.tables:
+                self.numbers = np.tile(self.numbers, (max(PIECE // n, 1), 1))
 
     @staticmethod
     def _exp(exponents: Array) -> NDArray[np.float32]:
         with np.errstate(under="ignore"):
             return np.exp(exponents).astype(np.float32)
 
-    def _units(self, exponents: Array) -> Array:
+    def _units(self, exponents: Array) -> NDArray[np.int64]:
         with np.errstate(under="ignore"):
-            units: Array = np.rint(np.exp(exponents) * 2.0**self.bits)
-            return units
+            return np.rint(np.exp(exponents) * 2.0**self.bits).astype(np.int64)
 
     def below(self, q: Array, top: Array) -> Array:
-        """Return indices of tables, or exponents."""
+        """Return indices of tables, or exponents, in rows."""
+        rows = q.reshape(-1, q.shape[-1])
         if self.narrow:  # differences of int8 are right modulo 256
-            return np.subtract(top.view(np.uint8), q.view(np.uint8))
-        return np.subtract(q, top, dtype=np.int64) * self.scale
+            return np.subtract(top.view(np.uint8), rows.view(np.uint8))
+        return np.subtract(rows, top, dtype=np.int64) * self.scale
 
     def sums(self, below: Array) -> Array:
-        """Return exact sums, in units."""
-        if self.narrow:
-            return np.asarray(hsum(take(below, self.units), -1, keepdims=True))
-        return self._units(below).astype(np.int64).sum(-1, keepdims=True)
+        """Return exact sums of rows, in units."""
+        units = take(below, self.units) if self.narrow else self._units(below)
+        if self.tables:
+            return np.asarray(hsum(units, -1, keepdims=True))
+        return _by_row(np.add, units, np.int64)
 
-    def write(self, below: Array, total: Array, pair: Pair, y: Array) -> None:
+    def codes(self, below: Array, total: Array) -> Array:
         sums = total.astype(np.float64) * 2.0**-self.bits
-        n = below.shape[-1]
-        if self.narrow and n >= _LONG_ROW:
-            table = np.empty((sums.size, 256), y.dtype.newbyteorder("="))
-            quantize(self._of(self.numbers, sums.reshape(-1, 1)), *pair, out=table)
-            np.copyto(y, take(below.reshape(-1, n), table, axis=0).reshape(y.shape))
-            return
+        if self.tables:
+            table = self._quantize(self.numbers[: sums.size], sums)
+            return np.asarray(take(below, table, axis=0))
         if self.narrow:
-            numbers = take(below, self.numbers)
-        else:
-            numbers = below if self.log else self._exp(below)
-        quantize(self._of(numbers, sums), *pair, out=y)
+            return self._quantize(take(below, self.numbers), sums)
+        return self._quantize(below if self.log else self._exp(below), sums)
 
-    def _of(self, numbers: Array, sums: NDArray[np.float64]) -> Array:
-        with np.errstate(over="ignore", under="ignore"):
-            if not self.log:
-                return np.divide(numbers, sums.astype(np.float32))
-            y: Array = (numbers - np.log(sums)).astype(np.float32)
-            return y
+    def _quantize(self, numbers: Array, sums: NDArray[np.float64]) -> Array:
+        scale, zero = self.to
+        if self.log:
+            with np.errstate(over="ignore"):
+                x = (numbers - np.log(sums)).astype(np.float32)
+            return np.asarray(quantize(x, scale, zero, dtype=self.dtype))
+        # Of a scale beyond float32 all is zero, and of the highest one too.
+        scales = np.minimum(sums[:, 0] * float(np.float32(scale)), _MAX)
+        return np.asarray(quantize(numbers, scales, zero, axis=0, dtype=self.dtype))
 
 
 def qtopk(
@@ -833,7 +847,7 @@ def qtopk(
 
     Notes
     -----
-    Besides pieces of 65 536 codes, a longer row takes 4 or 8 bytes for each code.
+    Temporaries take 8 or 16 bytes for each of k codes, besides pieces.
 
     Examples
     --------
@@ -863,16 +877,20 @@ def qtopk(
     # Keys that differ: the code, or its complement to find the largest, then the index.
     wide = bits + 8 * x.itemsize > 31
     key_type = np.dtype(np.int64 if wide else np.int32).type
-    position = np.arange(n if count else 0, dtype=key_type)
     mask, shift = key_type(2**bits - 1), key_type(bits)
+    most = max(PIECE, count)  # of one row at a time
     for index in pieces(shape[:-1] if count else (0,), max(PIECE // max(n, 1), 1)):
-        keys = rows[index].astype(key_type, order="C")
-        if largest:
-            np.invert(keys, out=keys)
-        keys <<= shift
-        keys |= position
-        if count < n:
-            keys.partition(count - 1, axis=-1)
+        keys: Array
+        for first in range(0, n, most):
+            last = min(first + most, n)
+            more = rows[index][..., first:last].astype(key_type, order="C")
+            if largest:
+                np.invert(more, out=more)
+            more <<= shift
+            more |= np.arange(first, last, dtype=key_type)
+            keys = np.concatenate((keys[..., :count], more), -1) if first else more
+            if keys.shape[-1] > count:
+                keys.partition(count - 1, axis=-1)
         best = np.sort(keys[..., :count], axis=-1)
         indices[index] = best & mask
         best >>= shift

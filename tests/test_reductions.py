@@ -194,9 +194,9 @@ def softmax(q, scale, to, dtype, log=False):
     total = units.sum(-1, keepdims=True).astype(np.float64) / 2.0**bits
     if log:
         x = (below - np.log(total)).astype(np.float32)
-    else:
-        x = e.astype(np.float32) / total.astype(np.float32)
-    return oracles.quantize(x, *to, dtype)
+        return oracles.quantize(x, *to, dtype)
+    scale = total * float(np.float32(to[0]))
+    return oracles.quantize(e.astype(np.float32), scale, to[1], dtype)
 
 
 @pytest.mark.parametrize("dtype", CODES)
@@ -232,6 +232,7 @@ def test_softmax(level, dtype):
     same(qops.qsoftmax(q, 1e38, 0), softmax(q, 1e38, to, dtype))
     q[:, 1] = lo
     same(qops.qsoftmax(q, 1e38, 0), softmax(q, 1e38, to, dtype))
+    same(qops.qsoftmax(q, 1.0, 0, 3e38, 5), np.full((3, 5), 5, dtype))
 
 
 def test_softmax_is_near():
