@@ -308,3 +308,27 @@ def _refuse(
         if used is not None and 0 < value[i] < np.inf:
             rounded = f", in {used.dtype} {used[i]}"
         raise ValueError(f"{op}: {where} is {value[i]}{rounded}, not {expected}")
+
+
+def axis_of(op: str, axis: Any, ndim: int, name: str = "q") -> int:
+    """Return an axis of so many dimensions, counted from the first."""
+    try:
+        i = operator.index(axis)
+    except TypeError:
+        raise TypeError(f"{op}: axis is {axis!r}, not an integer") from None
+    if not -ndim <= i < ndim:
+        raise AxisError(
+            f"{op}: axis is {i}, not within the {ndim} dimensions of {name}"
+        )
+    return i % ndim
+
+
+def axes_of(op: str, axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return the axes that None (for all), an integer or a tuple of them stands for."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, tuple) else (axis,)
+    axes = tuple(axis_of(op, i, ndim) for i in given)
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{op}: axis is {axis}, which has an axis twice")
+    return axes

@@ -199,17 +199,19 @@ def _pairs_of(
     dtype: np.dtype[Any],
 ) -> tuple[Pair, Pair]:
     """Return the pairs of q and of the result, by default what the function says."""
-    low, high = code_range(op, dtype)
     steps = _STEPS[op]
-    if steps:
-        middle = (low + high + 1) // 2
-        default = steps / (high - low + 1), low if steps == 1 else middle
-    else:
-        default = scale, zero_point
+    default = pair_of_steps(op, steps, dtype) if steps else (scale, zero_point)
     return (scale, zero_point), (
         default[0] if out_scale is None else out_scale,
         default[1] if out_zero_point is None else out_zero_point,
     )
+
+
+def pair_of_steps(op: str, steps: int, dtype: np.dtype[Any]) -> tuple[float, int]:
+    """Return the pair for results from 0 to 1, or for two steps from -1 to 1."""
+    low, high = code_range(op, dtype)
+    middle = (low + high + 1) // 2
+    return steps / (high - low + 1), low if steps == 1 else middle
 
 
 def _bound(op: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.exceptions import AxisError
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import pieces
+from ._arrays import axis_of, pieces
 from ._core import (
     check_pairs,
     code_array,
@@ -59,14 +58,10 @@ class _Call:
         The center is the integer next to the mean, so that nothing cancels: what is
         left of the mean is the shift.
         """
-        info = np.iinfo(self.x.dtype)
-        most = n * n * max(int(info.min) ** 2, int(info.max) ** 2)
-        if most >= 2**63:  # as Python integers, which have no end
-            sums, squares = sums.astype(object), squares.astype(object)
         s = self.real_scale
         center = np.rint(sums.astype(np.float64) / n).astype(np.int64)
         rest = (sums - n * center).astype(np.float64) / n
-        variance = (n * squares - sums * sums).astype(np.float64) / float(n * n)
+        variance = spread(self.x.dtype, sums, squares, n) / float(n * n)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             gain = s / np.sqrt(variance * s * s + self.eps)  # infinite for 0, eps 0
             shift = -(rest * gain)
@@ -113,6 +108,18 @@ class _Call:
                 quantize((v * gain + shift) * weight + bias, *pair, out=y[index])
 
 
+def spread(
+    dtype: np.dtype[Any], sums: Array, squares: Array, n: int
+) -> NDArray[np.float64]:
+    """Return n*n times the variance of groups of n codes, rounded once to float64."""
+    info = np.iinfo(dtype)
+    most = n * n * max(int(info.min) ** 2, int(info.max) ** 2)
+    if most >= 2**63:  # as Python integers, which have no end
+        sums, squares = sums.astype(object), squares.astype(object)
+    exact = np.asarray(n * squares - sums * sums)
+    return exact.astype(np.float64)
+
+
 def _plain(p: Any) -> Any:
     return np.asarray(p)[()].item()
 
@@ -136,16 +143,6 @@ def _vector(
     if array.shape != shape:
         raise ValueError(f"{op}: {name} has shape {array.shape}, not {shape}")
     return array.astype(np.float64)
-
-
-def _axis(op: str, axis: Any, ndim: int) -> int:
-    try:
-        i = operator.index(axis)
-    except TypeError:
-        raise TypeError(f"{op}: axis is {axis!r}, not an integer") from None
-    if not -ndim <= i < ndim:
-        raise AxisError(f"{op}: axis is {i}, not within the {ndim} dimensions of q")
-    return i % ndim
 
 
 def qbatch_norm(
@@ -223,7 +220,7 @@ def qbatch_norm(
         op, q, (scale, zero_point), (out_scale, out_zero_point), dtype, out, eps
     )
     given: tuple[int, ...] = call.x.shape
-    i = _axis(op, axis, len(given))
+    i = axis_of(op, axis, len(given))
     channels = (given[i],)
     means = _vector(op, "mean", mean, channels, 0)
     variances = _vector(op, "var", var, channels, 1)
@@ -308,7 +305,7 @@ def qlayer_norm(
     shape: tuple[int, ...] = call.x.shape
     axes = [axis] if np.ndim(axis) == 0 else list(axis)  # type: ignore[arg-type]
     k = len(axes)
-    if {_axis(op, i, len(shape)) for i in axes} != set(
+    if {axis_of(op, i, len(shape)) for i in axes} != set(
         range(len(shape) - k, len(shape))
     ):
         raise ValueError(
@@ -462,7 +459,7 @@ def _group_norm(
 ) -> Any:
     call = _Call(op, q, pair, out_pair, dtype, out, eps)
     shape: tuple[int, ...] = call.x.shape
-    i = _axis(op, axis, len(shape))
+    i = axis_of(op, axis, len(shape))
     if i == 0 or i not in (1, len(shape) - 1):
         raise ValueError(
             f"{op}: axis is {axis}, not 1 or the last of q with shape {shape}"
