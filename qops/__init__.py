@@ -100,7 +100,6 @@ from .pooling import (  # noqa: E402
     qglobal_avg_pool,
     qmax_pool,
 )
-from .resizing import qinterpolate  # noqa: E402
 from .reductions import (  # noqa: E402
     qargmax,
     qargmin,
@@ -116,6 +115,7 @@ from .reductions import (  # noqa: E402
     qtopk,
     qvar,
 )
+from .resizing import qinterpolate  # noqa: E402
 from .tables import lookup_table  # noqa: E402
 from .threads import get_num_threads, set_num_threads  # noqa: E402
 from .training import (  # noqa: E402

@@ -880,7 +880,7 @@ def qtopk(
     mask, shift = key_type(2**bits - 1), key_type(bits)
     most = max(PIECE, count)  # of one row at a time
     for index in pieces(shape[:-1] if count else (0,), max(PIECE // max(n, 1), 1)):
-        keys: Array
+        keys = np.empty(0, key_type)  # the best so far
         for first in range(0, n, most):
             last = min(first + most, n)
             more = rows[index][..., first:last].astype(key_type, order="C")
