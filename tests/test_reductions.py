@@ -212,9 +212,9 @@ def test_softmax(level, dtype):
                 expected = np.moveaxis(softmax(moved, scale, to, dtype), -1, axis)
                 same(qops.qsoftmax(x, scale, 0, axis=axis), expected)
         for wanted in (np.uint8, np.int16):
-            given = 0.001, 5
-            expected = softmax(q, scale, given, wanted)
-            same(qops.qsoftmax(q, scale, 9, *given, dtype=wanted), expected)
+            for pair in ((0.001, 5), (1e-45, 3), (0.5, 0), (0.01, limits(wanted)[1])):
+                expected = softmax(q, scale, pair, wanted)
+                same(qops.qsoftmax(q, scale, 9, *pair, dtype=wanted), expected)
             expected = softmax(q, scale, (0.2, 99), wanted, log=True)
             got = qops.qlog_softmax(q, scale, 9, 0.2, 99, dtype=wanted)
             same(got, expected)
