@@ -8,6 +8,8 @@ import numpy as np
 from numpy.exceptions import AxisError
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from ._core import check_pairs
+
 # Elements of a piece: temporaries of that many fit the caches, and calls cost little.
 PIECE = 1 << 16
 
@@ -177,149 +179,60 @@ def check_parameters(
     op: str,
     scale: ArrayLike,
     zero_point: ArrayLike,
+    dtype: DTypeLike | None,
     shape: tuple[int, ...],
     axis: int | None,
     block_size: int | None = None,
     *,
-    limits: tuple[int, int, str] | None,
+    limits: tuple[int, int, str] | None = None,
     double: bool,
 ) -> Pairs:
     """Check scales and zero points of an array of some shape, as `quantize` does.
 
-    Limits are those of zero points, and what they are the range of; None for zero
-    points that are real numbers. Scales must be valid as float32 unless double.
+    Zero points are of codes of the dtype, or real numbers if there is none. The rest is
+    as in `check_pairs`.
     """
-    i = None if axis is None else _index(op, "axis", axis)
-    if i is not None and not -len(shape) <= i < len(shape):
-        raise AxisError(
-            f"{op}: axis is {i}, not within {-len(shape)}..{len(shape) - 1}, "
-            f"the axes of {len(shape)} dimensions"
-            if shape
-            else f"{op}: axis is {i}, but there are no dimensions"
-        )
-    block = None if block_size is None else _index(op, "block_size", block_size)
-    if block is not None and block < 1:
-        raise ValueError(f"{op}: block_size is {block}, not 1 or more")
-    if block is not None and i is None:
-        raise ValueError(
-            f"{op}: block_size is {block} and axis is None; "
-            f"give the axis that the blocks lie along"
-        )
-    s, z = _real(op, "scale", scale), _real(op, "zero_point", zero_point)
-    if s.ndim and z.ndim and s.shape != z.shape:
-        raise ValueError(
-            f"{op}: zero_point has shape {z.shape}, not {s.shape}, that of scale"
-        )
-    if s.ndim or z.ndim:
-        i = _check_shape(
-            op,
-            "scale" if s.ndim else "zero_point",
-            s.shape or z.shape,
-            shape,
-            None if i is None else i % len(shape),
-            block,
-        )
-    else:
-        i = block = None
-    with np.errstate(over="ignore", under="ignore"):
-        used: Any = s.astype(np.float64 if double else np.float32)
-    good = (used > 0) & (used < np.inf)
-    _refuse(op, "scale", s, good, "finite and greater than 0", used)
-    if limits is None:
+    s, z = np.asarray(scale), real_numbers(op, "zero_point", zero_point)
+    whole = np.zeros(z.shape, np.int64) if dtype is None else zero_point
+    of = np.uint8 if dtype is None else dtype
+    options: Any = {"rounded": not double, "limits": limits}
+    check_pairs(op, "", scale, whole, of, shape, axis, block_size, **options)
+    if dtype is None:
         with np.errstate(over="ignore"):
-            good = np.isfinite(z.astype(used.dtype))
-        _refuse(op, "zero_point", z, good, "finite")
-        z = z.astype(np.float64)
-    else:
-        least, most, what = limits
-        with np.errstate(invalid="ignore"):
-            _refuse(op, "zero_point", z, z == np.rint(z), "an integer")
-        good = (z >= least) & (z <= most)
-        expected = f"within {least}..{most}, the range of {what}"
-        _refuse(op, "zero_point", z, good, expected)
-        z = z.astype(np.int64)
-    s = s.astype(np.float64)
-    return Pairs(s if s.ndim else float(s), z if z.ndim else z.item(), i, block)
+            good = np.isfinite(z if double else z.astype(np.float32))
+        if not good.all():
+            at = [int(k) for k in np.argwhere(~good)[0]]
+            where = f"zero_point{at or ''}"
+            raise ValueError(f"{op}: {where} is {z[tuple(at)]}, not finite")
+    s, z = s.astype(np.float64), z.astype(np.float64 if dtype is None else np.int64)
+    if not (s.ndim or z.ndim):
+        return Pairs(float(s), z.item(), None, None)
+    i = 0 if axis is None else axis_of(op, axis, len(shape))
+    return Pairs(s if s.ndim else float(s), z if z.ndim else z.item(), i, block_size)
 
 
-def _index(op: str, name: str, value: Any) -> int:
+def integer(op: str, name: str, value: Any) -> int:
+    """Return an integer; name is what it is."""
     try:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"{op}: {name} is {value!r}, not an integer") from None
 
 
-def _real(op: str, name: str, value: Any) -> NDArray[Any]:
+def real_numbers(op: str, name: str, value: Any) -> NDArray[Any]:
+    """Return an array of numbers of any real dtype; name is what they are."""
     array = np.asarray(value)
     if array.dtype.kind not in "iuf" and array.dtype.name != "bfloat16":
         raise TypeError(f"{op}: {name} is {array.dtype}, not real numbers")
     return array
 
 
-def _check_shape(
-    op: str,
-    name: str,
-    given: tuple[int, ...],
-    shape: tuple[int, ...],
-    axis: int | None,
-    block: int | None,
-) -> int:
-    """Check the shape of parameters, and return the axis they belong to."""
-    if block is not None and axis is not None:
-        expected = tuple(
-            -(-n // block) if i == axis else n for i, n in enumerate(shape)
-        )
-        if given != expected:
-            raise ValueError(
-                f"{op}: {name} has shape {given}, not {expected}, that of x with shape "
-                f"{shape} in blocks of {block} along axis {axis}"
-            )
-        return axis
-    if len(given) != 1:
-        raise ValueError(
-            f"{op}: {name} has shape {given}, not one dimension (per channel)"
-        )
-    if axis is None and given != shape:
-        raise ValueError(
-            f"{op}: {name} has shape {given} and x has shape {shape}; "
-            f"give the axis that it belongs to"
-        )
-    if axis is not None and given[0] != shape[axis]:
-        raise ValueError(
-            f"{op}: {name} has shape {given}, not ({shape[axis]},), the length of "
-            f"axis {axis} of x with shape {shape}"
-        )
-    return axis or 0
-
-
-def _refuse(
-    op: str,
-    name: str,
-    value: NDArray[Any],
-    good: Any,
-    expected: str,
-    used: NDArray[Any] | None = None,
-) -> None:
-    """Refuse the first value that is not good; used are the values once rounded."""
-    if not np.all(good):
-        i = tuple(int(k) for k in np.argwhere(~np.asarray(good))[0])
-        where = f"{name}{list(i)}" if i else name
-        rounded = ""
-        if used is not None and 0 < value[i] < np.inf:
-            rounded = f", in {used.dtype} {used[i]}"
-        raise ValueError(f"{op}: {where} is {value[i]}{rounded}, not {expected}")
-
-
-def axis_of(op: str, axis: Any, ndim: int, name: str = "q") -> int:
-    """Return an axis of so many dimensions, counted from the first."""
-    try:
-        i = operator.index(axis)
-    except TypeError:
-        raise TypeError(f"{op}: axis is {axis!r}, not an integer") from None
+def axis_of(op: str, axis: Any, ndim: int, name: str | None = "q") -> int:
+    """Return an axis of so many dimensions, those of name, counted from the first."""
+    i = integer(op, "axis", axis)
     if not -ndim <= i < ndim:
-        raise AxisError(
-            f"{op}: axis is {i}, not within the {ndim} dimensions of {name}"
-        )
+        where = f"the {ndim} dimensions of {name}" if name else f"{ndim} dimensions"
+        raise AxisError(f"{op}: axis is {i}, not within {where}")
     return i % ndim
 
 

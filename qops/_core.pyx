@@ -454,12 +454,17 @@ def result_array(str op not None, out, dtype, default, tuple shape not None):
 
 def check_pairs(
     str op not None, str prefix not None, scale, zero_point, dtype,
-    tuple shape not None, axis
+    tuple shape not None, axis, block_size=None, *, rounded=True, limits=None
 ):
-    """Check scales and zero points of codes of a dtype; prefix is of their names."""
+    """Check scales and zero points of codes of a dtype; prefix is of their names.
+
+    Scales must be valid as float32 if rounded to it. Limits are those of zero points,
+    and what they are the range of; by default of the dtype.
+    """
     code = _result_dtype(op, dtype, None, -1, _CODES)
-    _pairs(op, prefix, scale, zero_point, code, True, shape,
-           None if axis is None else _axis_of(op, axis, len(shape)), None)
+    i = None if axis is None else _axis_of(op, axis, len(shape))
+    block = _block(op, block_size, axis)
+    _pairs(op, prefix, scale, zero_point, code, rounded, shape, i, block, limits)
 
 
 def code_range(str op not None, dtype):
@@ -469,6 +474,14 @@ def code_range(str op not None, dtype):
         raise TypeError(f"{op}: dtype is None, not one of {_words(_CODES)}")
     code = _result_dtype(op, dtype, None, -1, _CODES)
     return code_min(<qops_dtype>code), code_max(<qops_dtype>code)
+
+
+def refuse_nan(str op not None, cnp.ndarray x not None):
+    """Raise a ValueError that says where the first NaN is, if there is one."""
+    bad = np.isnan(x)
+    if bad.any():
+        i = [int(k) for k in np.argwhere(bad)[0]]
+        raise ValueError(f"{op}: x{i if i else ''} is nan, not a number")
 
 
 cdef int _code_dtype(str op, str name, object x) except -1:
@@ -595,9 +608,10 @@ cdef object _scales(str op, str name, object scale):
     return s.astype(np.float64, order="C")
 
 
-cdef object _zeros(str op, str name, object zero, int code):
-    """Return zero points as int64, all integers within the range of their dtype."""
-    cdef object least = code_min(<qops_dtype>code), most = code_max(<qops_dtype>code)
+cdef object _zeros(
+    str op, str name, object zero, object least, object most, str what
+):
+    """Return zero points as int64, all integers within the range of what they are."""
     if isinstance(zero, int) and not isinstance(zero, bool):  # of any size
         if least <= zero <= most:
             return np.asarray(zero, dtype=np.int64)
@@ -624,7 +638,7 @@ cdef object _zeros(str op, str name, object zero, int code):
         if not np.asarray(whole[i]).all():
             raise ValueError(f"{op}: {where} is {value}, not an integer")
         raise ValueError(f"{op}: {where} is {value}, not within {least}..{most}, "
-                         f"the range of {_DTYPE_NAMES[code]}")
+                         f"the range of {what}")
     return zero.astype(np.int64, order="C")
 
 
@@ -663,17 +677,20 @@ cdef tuple _pair_strides(
 
 cdef _Pairs _pairs(
     str op, str prefix, object scale, object zero, int code, bint rounded,
-    tuple shape, object axis, object block
+    tuple shape, object axis, object block, tuple limits=None
 ):
     """Check and prepare the pairs of an operand; code is the dtype of its codes."""
     cdef _Pairs p = _Pairs()
     cdef size_t n
-    if _one_pair(&p.one, scale, zero, <qops_dtype>code, rounded):
+    if limits is None and _one_pair(&p.one, scale, zero, <qops_dtype>code, rounded):
         p.pairs, p.strides = pairs_of_one(&p.one), (0,) * len(shape)
         p.smallest = p.largest = p.one.scale
         return p
     s_name, z_name = prefix + "scale", prefix + "zero_point"
-    scales, zeros = _scales(op, s_name, scale), _zeros(op, z_name, zero, code)
+    least, most, what = limits or (
+        code_min(<qops_dtype>code), code_max(<qops_dtype>code), _DTYPE_NAMES[code])
+    scales = _scales(op, s_name, scale)
+    zeros = _zeros(op, z_name, zero, least, most, what)
     if scales.ndim and zeros.ndim and scales.shape != zeros.shape:
         raise ValueError(f"{op}: {z_name} has shape {zeros.shape}, not "
                          f"{scales.shape}, that of {s_name}")
@@ -1113,10 +1130,7 @@ def quantize(x, scale, zero_point=0, *, dtype=None, axis=None, block_size=None,
                    call.shape, call.axis, call.block)
     _check_out("quantize", out, call.shape)
     if nan == "raise":
-        bad = np.isnan(array)
-        if bad.any():
-            i = [int(k) for k in np.argwhere(bad)[0]]
-            raise ValueError(f"quantize: x{i if i else ''} is nan, not a number")
+        refuse_nan("quantize", array)
     call.pairs = [None, None, pairs]
     call.divide = not pairs_limit(
         &pairs.pairs, <qops_dtype>out_code, pairs.smallest, pairs.largest)
@@ -1663,7 +1677,7 @@ def interpolate(
     Each of dims is (low, high, low_weight, high_weight), int64 and float32 arrays for
     the indices of an output dimension; those of the last are of columns, which have so
     many channels, and count codes. Both arrays are contiguous, of 8- or 16-bit codes.
-    Arguments are as pooling.py has checked and made them.
+    Arguments are as resizing.py has checked and made them.
     """
     cdef const kernel_table *kernels = table_in_use()
     cdef interpolation p

@@ -24,6 +24,7 @@ from ._core import (
     dequantize,
     quantize,
     real_array,
+    refuse_nan,
     result_array,
     take,
 )
@@ -194,6 +195,7 @@ def quantize_packed(
         op,
         scale,
         zero_point,
+        dtype,
         array.shape,
         axis,
         block_size,
@@ -203,8 +205,8 @@ def quantize_packed(
     if nan not in ("zero_point", "raise"):
         raise ValueError(f"{op}: nan is {nan!r}, not 'zero_point' or 'raise'")
     y = _bytes(op, bits, out, array.size)
-    if nan == "raise":
-        _refuse_nan(op, array)
+    if nan == "raise" and any(np.isnan(array[v]).any() for v in pieces(array.shape)):
+        refuse_nan(op, array)
     array = apart(array, y)
     packer = _Packer(bits, y)
     all_codes = np.arange(256).astype(np.uint8).view(dtype)
@@ -281,6 +283,7 @@ def dequantize_packed(
         op,
         scale,
         zero_point,
+        dtype,
         size,
         axis,
         block_size,
@@ -352,7 +355,7 @@ def quantize_float_zero_point(
     y = result_array(op, out, dtype, None, array.shape)
     double = array.dtype.itemsize == 8
     given = check_parameters(
-        op, scale, zero_point, array.shape, axis, limits=None, double=double
+        op, scale, zero_point, None, array.shape, axis, double=double
     )
     low, high = code_range(op, y.dtype.newbyteorder("="))
     work = np.float64 if double or y.dtype.itemsize == 4 else np.float32
@@ -417,7 +420,7 @@ def dequantize_float_zero_point(
     to = float_dtype(op, dtype, "dtype", out)
     double = to == np.float64
     given = check_parameters(
-        op, scale, zero_point, array.shape, axis, limits=None, double=double
+        op, scale, zero_point, None, array.shape, axis, double=double
     )
     y = result_of(op, out, to, array.shape)
     work = np.float64 if double or array.dtype.itemsize == 4 else np.float32
@@ -483,19 +486,6 @@ def _packed(
             f"{math.prod(shape)} codes of {bits} bits"
         )
     return array
-
-
-def _refuse_nan(op: str, x: NDArray[Any]) -> None:
-    for index in pieces(x.shape):
-        bad = np.isnan(x[index])
-        if bad.any():
-            first = [int(k) for k in np.argwhere(bad)[0]]
-            i = (
-                [k + s.start for k, s in zip(first, index, strict=True)]
-                if first
-                else ""
-            )
-            raise ValueError(f"{op}: x{i} is nan, not a number")
 
 
 # -------------------------------------------------------------------- packing

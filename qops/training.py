@@ -81,9 +81,9 @@ def fake_quantize(
         op,
         scale,
         zero_point,
+        codes,
         array.shape,
         axis,
-        limits=(low, high, codes.name),
         double=double,
     )
     real = np.dtype(np.float64 if double else np.float32)
@@ -218,9 +218,9 @@ def fake_quantize_gradients(
         op,
         scale,
         zero_point,
+        codes,
         array.shape,
         axis,
-        limits=(low, high, codes.name),
         double=double,
     )
     g = _gradient(op, gradient, array.shape)

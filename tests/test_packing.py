@@ -423,7 +423,7 @@ U4 = {"bits": 4, "dtype": np.uint8}
         (
             lambda: qops.quantize_packed(X, [[1, 0]] * 2, axis=1, block_size=2, **U4),
             ValueError,
-            r"quantize_packed: scale\[0, 1\] is 0, not finite and greater than 0",
+            r"quantize_packed: scale\[0, 1\] is 0.0, not finite and greater than 0",
         ),
         (
             lambda: qops.quantize_packed(X, 1e-60, **U4),
@@ -528,7 +528,7 @@ U4 = {"bits": 4, "dtype": np.uint8}
         (
             lambda: qops.quantize_float_zero_point(X, 0, 1.5, dtype=np.uint8),
             ValueError,
-            "quantize_float_zero_point: scale is 0, not finite and greater than 0",
+            "quantize_float_zero_point: scale is 0.0, not finite and greater than 0",
         ),
         (
             lambda: qops.quantize_float_zero_point(X, 1, 1.5),

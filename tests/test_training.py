@@ -347,7 +347,7 @@ def gradients(*args, **more):
         (
             lambda: qops.fake_quantize(X, [1, 1, 0], axis=1, dtype=np.uint8),
             ValueError,
-            r"fake_quantize: scale\[2\] is 0, not finite and greater than 0",
+            r"fake_quantize: scale\[2\] is 0.0, not finite and greater than 0",
         ),
         (
             lambda: qops.fake_quantize(X, 1, dtype=np.int64),
