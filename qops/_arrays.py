@@ -211,6 +211,14 @@ def check_parameters(
     return Pairs(s if s.ndim else float(s), z if z.ndim else z.item(), i, block_size)
 
 
+def pair_or(default: tuple[Any, Any], given: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Return the scale and the zero point given, or a default in place of None."""
+    return (
+        default[0] if given[0] is None else given[0],
+        default[1] if given[1] is None else given[1],
+    )
+
+
 def integer(op: str, name: str, value: Any) -> int:
     """Return an integer; name is what it is."""
     try:

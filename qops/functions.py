@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import apart, part, pieces
+from ._arrays import apart, pair_or, part, pieces
 from ._core import (
     check_pairs,
     code_array,
@@ -201,10 +201,7 @@ def _pairs_of(
     """Return the pairs of q and of the result, by default what the function says."""
     steps = _STEPS[op]
     default = pair_of_steps(op, steps, dtype) if steps else (scale, zero_point)
-    return (scale, zero_point), (
-        default[0] if out_scale is None else out_scale,
-        default[1] if out_zero_point is None else out_zero_point,
-    )
+    return (scale, zero_point), pair_or(default, (out_scale, out_zero_point))
 
 
 def pair_of_steps(op: str, steps: int, dtype: np.dtype[Any]) -> tuple[float, int]:

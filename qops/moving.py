@@ -1,14 +1,12 @@
 """Joining, filling, padding and shuffling of quantized arrays."""
 
-import operator
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.exceptions import AxisError
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import apart, pieces
+from ._arrays import apart, axis_of, integer, pieces, real_numbers, result_of
 from ._core import check_pairs, code_array, quantize, requantize, result_array
 from .comparisons import same_pair
 
@@ -73,7 +71,7 @@ def qconcatenate(
     first = codes[0]
     if first.ndim == 0:
         raise ValueError(f"{op}: arrays[0] has no axis; use qstack")
-    i = _axis(op, axis, first.ndim)
+    i = axis_of(op, axis, first.ndim, None)
     for k, q in enumerate(codes):
         if q.shape[:i] + q.shape[i + 1 :] != first.shape[:i] + first.shape[i + 1 :]:
             raise ValueError(
@@ -136,7 +134,7 @@ def qstack(
     op = "qstack"
     codes = _codes(op, arrays)
     first = codes[0]
-    i = _axis(op, axis, first.ndim + 1)
+    i = axis_of(op, axis, first.ndim + 1, None)
     for k, q in enumerate(codes):
         if q.shape != first.shape:
             raise ValueError(
@@ -156,16 +154,6 @@ def _codes(op: str, arrays: Sequence[ArrayLike]) -> list[Array]:
     if not codes:
         raise ValueError(f"{op}: arrays is empty; give one at least")
     return codes
-
-
-def _axis(op: str, axis: Any, ndim: int) -> int:
-    try:
-        i = operator.index(axis)
-    except TypeError:
-        raise TypeError(f"{op}: axis is {axis!r}, not an integer") from None
-    if not -ndim <= i < ndim:
-        raise AxisError(f"{op}: axis is {i}, not within {ndim} dimensions")
-    return i % ndim
 
 
 def _pairs(
@@ -265,8 +253,8 @@ def masked_fill(
             f"q, {x.shape}"
         ) from None
     check_pairs(op, "", scale, zero_point, native, (), None)
-    y = _same_dtype(op, out, native, x.shape)
-    code = quantize(_real(op, "value", value), scale, zero_point, dtype=native)
+    y = result_of(op, out, native, x.shape)
+    code = _codes_of(op, "value", value, (scale, zero_point), native)
     if out is not None:
         x, where = apart(x, y), apart(where, y)
     word = np.dtype(f"u{native.itemsize}")
@@ -333,8 +321,9 @@ def index_put(
     x = code_array(op, "q", q)
     native = x.dtype.newbyteorder("=")
     check_pairs(op, "", scale, zero_point, native, (), None)
-    y = _same_dtype(op, out, native, x.shape)
-    codes = quantize(_real(op, "values", values), scale, zero_point, dtype=native)
+    if out is not None:
+        result_of(op, out, native, x.shape)
+    codes = _codes_of(op, "values", values, (scale, zero_point), native)
     put = x.astype(native)  # a copy: what does not fit is known before y is written
     try:
         put[indices] = codes
@@ -342,25 +331,17 @@ def index_put(
         raise ValueError(f"{op}: {error}") from None
     if out is None:
         return put
-    y[...] = put
-    return y
+    out[...] = put
+    return out
 
 
-def _real(op: str, name: str, value: ArrayLike) -> Array:
-    """Return real numbers as float32, rounded once."""
-    numbers = np.asarray(value)
-    if numbers.dtype.kind not in "iuf":
-        raise TypeError(f"{op}: {name} is {numbers.dtype}, not real numbers")
+def _codes_of(
+    op: str, name: str, value: ArrayLike, pair: tuple[Any, Any], dtype: np.dtype[Any]
+) -> Any:
+    """Return the codes of real numbers, rounded to float32 first."""
     with np.errstate(over="ignore"):
-        return numbers.astype(np.float32)
-
-
-def _same_dtype(
-    op: str, out: Array | None, dtype: np.dtype[Any], shape: tuple[int, ...]
-) -> Array:
-    if isinstance(out, np.ndarray) and out.dtype.newbyteorder("=") != dtype:
-        raise TypeError(f"{op}: out has dtype {out.dtype}, not {dtype}")
-    return result_array(op, out, None, dtype, shape)
+        numbers = real_numbers(op, name, value).astype(np.float32)
+    return quantize(numbers, *pair, dtype=dtype)
 
 
 def qpad(
@@ -417,7 +398,7 @@ def qpad(
     widths: Any = np.asarray(pad_width)
     if widths.dtype.kind not in "iu":
         raise TypeError(f"{op}: pad_width is {widths.dtype}, not integers")
-    code = quantize(_real(op, "value", value), scale, zero_point, dtype=native)
+    code = _codes_of(op, "value", value, (scale, zero_point), native)
     x = x.astype(native, copy=False)
     try:
         if mode == "edge":
@@ -466,15 +447,12 @@ def channel_shuffle(
     """
     op = "channel_shuffle"
     x = code_array(op, "q", q)
-    i = _axis(op, axis, x.ndim)
-    try:
-        n = operator.index(groups)
-    except TypeError:
-        raise TypeError(f"{op}: groups is {groups!r}, not an integer") from None
+    i = axis_of(op, axis, x.ndim, None)
+    n = integer(op, "groups", groups)
     channels = x.shape[i]
     if n < 1 or channels % n:
         raise ValueError(f"{op}: groups is {n}, which does not divide {channels}")
-    y = _same_dtype(op, out, x.dtype.newbyteorder("="), x.shape)
+    y = result_of(op, out, x.dtype.newbyteorder("="), x.shape)
     x = apart(x, y)
     all_before, each = (slice(None),) * i, channels // n
     for k in range(n):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import axis_of, pieces
+from ._arrays import axis_of, pair_or, pieces
 from ._core import (
     check_pairs,
     code_array,
@@ -40,9 +40,7 @@ class _Call:
         native = x.dtype.newbyteorder("=")
         self.y = result_array(op, out, dtype, native, x.shape)
         self.scale, self.zero = pair
-        self.out_scale, self.out_zero = (
-            a if b is None else b for a, b in zip(pair, out_pair, strict=True)
-        )
+        self.out_scale, self.out_zero = pair_or(pair, out_pair)
         to = self.y.dtype.newbyteorder("=")
         check_pairs(op, "", *pair, native, (), None)
         check_pairs(op, "out_", self.out_scale, self.out_zero, to, (), None)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from ._arrays import pair_or
 from ._core import (
     check_pairs,
     code_array,
@@ -62,9 +63,7 @@ class SpatialCall:
             )
         self.op, self.channels_last = op, channels_last
         self.scale, self.zero = pair
-        self.out_scale, self.out_zero = (
-            a if b is None else b for a, b in zip(pair, out_pair, strict=True)
-        )
+        self.out_scale, self.out_zero = pair_or(pair, out_pair)
         check_pairs(op, "", *pair, x.dtype, (), None)
         self.x = np.ascontiguousarray(x, x.dtype.newbyteorder("="))
         self.spatial = x.shape[1:-1] if channels_last else x.shape[2:]

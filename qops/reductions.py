@@ -1,14 +1,13 @@
 """Sums, means, extremes and orders of codes along axes, and softmax."""
 
 import math
-import operator
 from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import PIECE, apart, axes_of, axis_of, pieces
+from ._arrays import PIECE, apart, axes_of, axis_of, integer, pair_or, pieces
 from ._core import (
     check_pairs,
     code_array,
@@ -57,10 +56,7 @@ class _Call:
         y = result_array(self.op, self.out, dtype, self.native, shape)
         of_y = y.dtype.newbyteorder("=")
         default = pair_of_steps(self.op, steps, of_y) if steps else self.pair
-        scale, zero = (
-            a if b is None else b for a, b in zip(default, out_pair, strict=True)
-        )
-        self.to = scale, zero
+        self.to = pair_or(default, out_pair)
         check_pairs(self.op, "out_", *self.to, of_y, (), None)
         return y
 
@@ -120,13 +116,7 @@ class _Reduction(_Call):
 
     def variance(self, correction: int) -> NDArray[np.float64]:
         """Return the variance of real numbers."""
-        try:
-            given = operator.index(correction)
-        except TypeError:
-            raise TypeError(
-                f"{self.op}: correction is {correction!r}, not an integer"
-            ) from None
-        n = self.n
+        given, n = integer(self.op, "correction", correction), self.n
         if n - given <= 0:
             raise ValueError(
                 f"{self.op}: correction is {given}, not below the {n} codes along axes "
@@ -859,10 +849,7 @@ def qtopk(
     x = code_array(op, "q", q)
     i = axis_of(op, axis, x.ndim)
     n = x.shape[i]
-    try:
-        count = operator.index(k)
-    except TypeError:
-        raise TypeError(f"{op}: k is {k!r}, not an integer") from None
+    count = integer(op, "k", k)
     if not 0 <= count <= n:
         raise ValueError(
             f"{op}: k is {count}, not within 0..{n}, the length of axis {i}"
