@@ -101,21 +101,17 @@ from .pooling import (  # noqa: E402
     qmax_pool,
 )
 from .reductions import (  # noqa: E402
-    qargmax,
-    qargmin,
     qcumsum,
-    qlog_softmax,
     qmax,
     qmean,
     qmin,
-    qsoftmax,
-    qsort,
     qstd,
     qsum,
-    qtopk,
     qvar,
 )
 from .resizing import qinterpolate  # noqa: E402
+from .softmax import qlog_softmax, qsoftmax  # noqa: E402
+from .sorting import qargmax, qargmin, qsort, qtopk  # noqa: E402
 from .tables import lookup_table  # noqa: E402
 from .threads import get_num_threads, set_num_threads  # noqa: E402
 from .training import (  # noqa: E402
