@@ -401,11 +401,13 @@ def masked_fill(n: int) -> Work:
     mask = np.random.default_rng(0).random(n) < 1 / 3
     work.into("qops", lambda: qops.masked_fill(q, mask, 0.5, S, Z, out=out), out)
 
-    def numpy() -> None:
-        np.copyto(out, q)
-        np.copyto(out, np.uint8(Z + 10), where=mask)
+    np_out = np.ones(n, "u1")
 
-    work.into("NumPy out=", numpy, out)
+    def numpy() -> None:
+        np.copyto(np_out, q)
+        np.copyto(np_out, np.uint8(Z + 10), where=mask)
+
+    work.into("NumPy out=", numpy, np_out)
     if torch:
         tq, where = torch_codes(q), torch.from_numpy(mask)
         result = lambda: tq.masked_fill(where, 0.5).int_repr().numpy()  # noqa: E731
