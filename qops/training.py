@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ._arrays import (
     PIECE,
+    Pairs,
     apart,
     check_parameters,
     memory_order,
@@ -73,19 +74,8 @@ def fake_quantize(
     array([False,  True,  True, False])
     """
     op = "fake_quantize"
-    array = real_array(op, x)
-    low, high = code_range(op, dtype)
-    codes = np.dtype(dtype).newbyteorder("=")
+    array, codes, (low, high), given = _given(op, x, scale, zero_point, dtype, axis)
     double = array.dtype.itemsize == 8
-    given = check_parameters(
-        op,
-        scale,
-        zero_point,
-        codes,
-        array.shape,
-        axis,
-        double=double,
-    )
     real = np.dtype(np.float64 if double else np.float32)
     if out is None:
         y = np.empty_like(array, real, subok=False)
@@ -126,6 +116,25 @@ def fake_quantize(
         dequantize(q, **pairs, out=b[index])
     result = y[()] if out is None else out
     return result if mask is None else (result, mask[()])
+
+
+def _given(
+    op: str,
+    x: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike,
+    dtype: DTypeLike,
+    axis: int | None,
+) -> tuple[NDArray[Any], np.dtype[Any], tuple[int, int], Pairs]:
+    """Return x, the dtype of codes, the lowest and highest, and their parameters."""
+    array = real_array(op, x)
+    limits = code_range(op, dtype)
+    codes = np.dtype(dtype).newbyteorder("=")
+    double = array.dtype.itemsize == 8
+    given = check_parameters(
+        op, scale, zero_point, codes, array.shape, axis, double=double
+    )
+    return array, codes, limits, given
 
 
 def _greatest(
@@ -210,19 +219,8 @@ def fake_quantize_gradients(
     (array([0., 1., 0.], dtype=float32), np.float32(254.75), np.float32(-1.0))
     """
     op = "fake_quantize_gradients"
-    array = real_array(op, x)
-    low, high = code_range(op, dtype)
-    codes = np.dtype(dtype).newbyteorder("=")
+    array, codes, (low, high), given = _given(op, x, scale, zero_point, dtype, axis)
     double = array.dtype.itemsize == 8
-    given = check_parameters(
-        op,
-        scale,
-        zero_point,
-        codes,
-        array.shape,
-        axis,
-        double=double,
-    )
     g = _gradient(op, gradient, array.shape)
     factor = _factor(op, grad_factor)
     real = np.float64 if double else np.float32
