@@ -37,6 +37,15 @@ def _quantize(x: Any, y: Any) -> Call:
     return lambda: qops.quantize(a, 0.05, 3, out=out)
 
 
+def _fake_quantize(x: Any, y: Any) -> Call:
+    """Round numbers; where the result is of bytes, only their mask is measured."""
+    a = numbers(x, (N,))
+    if y.itemsize > 1:
+        out = empty(y, (N,))
+        return lambda: qops.fake_quantize(a, 0.05, 3, dtype=np.uint8, out=out)
+    return lambda: _core.fake_quantize(a, 0.05, 3, np.uint8, None, None, None, True)
+
+
 def _dequantize(x: Any, y: Any) -> Call:
     q, out = codes(x, (N,)), empty(y, (N,))
     return lambda: qops.dequantize(q, 0.05, 3, out=out)
@@ -99,6 +108,8 @@ def _interpolate(x: Any, y: Any) -> Call:
 MAKERS: dict[str, Callable[[Any, Any], Call]] = {
     "quantize": _quantize,
     "dequantize": _dequantize,
+    "fake_quantize": _fake_quantize,
+    "unsaturated": _fake_quantize,
     **{op: _binary(getattr(qops, op)) for op in UFUNCS},
     "normalize": _normalize,
     "window_max": _pool(qops.qmax_pool),

@@ -44,6 +44,7 @@ cdef extern from "qops.h" nogil:
         size_t row
         Py_ssize_t a_step, y_step
         bint divide, relu, stream
+        qops_dtype codes
     ctypedef struct qops_total:
         uint64_t low
         int64_t high
@@ -128,6 +129,7 @@ cdef extern from "runs.h" nogil:
         run_array *arrays
         run_pairs *pairs
         bint relu, divide
+        qops_dtype codes
         run_fn *fn
         const void *context
     ctypedef struct run_buffers:
@@ -353,6 +355,8 @@ cdef _Op _qmul = _Op("qmul")
 cdef _Op _qdiv = _Op("qdiv")
 cdef _Op _qmaximum = _Op("qmaximum")
 cdef _Op _qminimum = _Op("qminimum")
+cdef _Op _fake_quantize = _Op("fake_quantize")
+cdef _Op _unsaturated = _Op("unsaturated")
 cdef _Op _normalize = _Op("normalize")
 cdef _Op _take = _Op("take")
 cdef _Op _take_wide = _Op("take_wide")
@@ -771,6 +775,7 @@ cdef class _Call:
     cdef list pairs  # of a, b and the result; None where there are none
     cdef program kernels
     cdef bint relu, divide
+    cdef qops_dtype codes  # in between, for fake quantization
     cdef size_t n_elements
 
     cdef void part(self, runs *r, Py_ssize_t first, Py_ssize_t length):
@@ -808,7 +813,7 @@ cdef class _Call:
             block = 0
         r.ndim = d
         r.n_arrays, r.n_inputs = len(self.arrays), len(self.arrays) - 1
-        r.relu, r.divide = self.relu, self.divide
+        r.relu, r.divide, r.codes = self.relu, self.divide, self.codes
         r.fn, r.context = run_elementwise, &self.kernels
 
     cdef object run(self):
@@ -1137,6 +1142,37 @@ def quantize(x, scale, zero_point=0, *, dtype=None, axis=None, block_size=None,
     call.kernels.quantize = <qops_convert_fn *>_quantize.find(
         table_in_use(), in_code, out_code)
     return _finish(call, [array], out, out_code, True)
+
+
+def fake_quantize(
+    cnp.ndarray x not None, scale, zero_point, dtype, axis, block_size, out, bint mask
+):
+    """Return the numbers that the codes of x stand for, or where none saturates.
+
+    x is a real array; see training.fake_quantize.
+    """
+    cdef str op = "fake_quantize"
+    cdef int codes, in_code = _code_of(x), out_code = f64 if in_code == f64 else f32
+    cdef _Op kernels = _unsaturated if mask else _fake_quantize
+    cdef _Call call
+    cdef _Pairs pairs
+    code_range(op, dtype)  # checks it
+    codes = _dtype_of(dtype)
+    if mask:
+        out_code = u8
+    else:
+        _result_dtype(op, _numpy_dtype(out_code), out, out_code, (out_code,))
+    call = _new_call(op, (<object>x).shape, axis, block_size)
+    pairs = _pairs(op, "", scale, zero_point, codes, in_code != f64, call.shape,
+                   call.axis, call.block)
+    _check_out(op, out, call.shape)
+    call.pairs = [None, None, pairs]
+    call.codes = <qops_dtype>codes
+    call.divide = not pairs_limit(
+        &pairs.pairs, call.codes, pairs.smallest, pairs.largest)
+    call.kernels.quantize = <qops_convert_fn *>kernels.find(
+        table_in_use(), in_code, out_code)
+    return _finish(call, [x], out, out_code, True)
 
 
 cdef _Call _new_call(str op, tuple shape, object axis, object block_size):

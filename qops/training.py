@@ -15,7 +15,8 @@ from ._arrays import (
     result_of,
     rounded,
 )
-from ._core import code_range, dequantize, quantize, real_array
+from ._core import code_range, real_array
+from ._core import fake_quantize as _fake_quantize
 
 
 def fake_quantize(
@@ -25,6 +26,7 @@ def fake_quantize(
     *,
     dtype: DTypeLike,
     axis: int | None = None,
+    block_size: int | None = None,
     return_mask: bool = False,
     out: NDArray[Any] | None = None,
 ) -> Any:
@@ -35,12 +37,10 @@ def fake_quantize(
 
     Parameters
     ----------
-    x, scale, zero_point
-        As in `quantize`; arrays hold one for each channel.
+    x, scale, zero_point, axis, block_size
+        As in `quantize`.
     dtype : dtype
         Of the codes: uint8, int8, uint16, int16 or int32.
-    axis : int, optional
-        The axis of the channels.
     return_mask : bool, optional
         Return the mask too.
     out : ndarray, optional
@@ -73,49 +73,12 @@ def fake_quantize(
     >>> mask
     array([False,  True,  True, False])
     """
-    op = "fake_quantize"
-    array, codes, (low, high), given = _given(op, x, scale, zero_point, dtype, axis)
-    double = array.dtype.itemsize == 8
-    real = np.dtype(np.float64 if double else np.float32)
-    if out is None:
-        y = np.empty_like(array, real, subok=False)
-    else:
-        y = result_of(op, out, real, array.shape)
-    mask = np.empty_like(array, np.bool_, subok=False) if return_mask else None
-    array = apart(array, y, in_turn=True)
-    # Along memory, whatever the order of the axes.
-    order = memory_order(array)
-    if given.axis is not None:
-        given = given._replace(axis=order.index(given.axis))
-    a, b = array.transpose(order), y.transpose(order)
-    m = None if mask is None else mask.transpose(order)
-    work = np.dtype(np.float64 if double or codes.itemsize == 4 else np.float32)
-    buffer, too = np.empty(PIECE, codes), np.empty(PIECE, np.bool_)
-    ends: Any = None
-    channels: Any = None  # those that the ends are of
-    for index in pieces(a.shape):
-        v, pairs = a[index], given.at(index)
-        if v.dtype.itemsize == 2:
-            v = v.astype(np.float32)
-        q = buffer[: v.size].reshape(v.shape)
-        quantize(v, **pairs, out=q)
-        if m is not None:  # before y is written, which may be x
-            at = None if given.axis is None else index[given.axis]
-            if ends is None or at != channels:
-                channels = at
-                s, z = given.beside(index, v.ndim)
-                s = rounded(s, double, np.float64)
-                ends = (
-                    -_greatest(z - low, s, real, work),
-                    _greatest(high - z, s, real, work),
-                )
-            at_most = too[: v.size].reshape(v.shape)
-            np.less_equal(v, ends[1], out=at_most)
-            np.greater_equal(v, ends[0], out=m[index])
-            np.logical_and(m[index], at_most, out=m[index])
-        dequantize(q, **pairs, out=b[index])
-    result = y[()] if out is None else out
-    return result if mask is None else (result, mask[()])
+    array = real_array("fake_quantize", x)
+    given = array, scale, zero_point, dtype, axis, block_size
+    if not return_mask:
+        return _fake_quantize(*given, out, False)
+    mask = _fake_quantize(*given, None, True)  # before y is written, which may be x
+    return _fake_quantize(*given, out, False), mask.view(np.bool_)
 
 
 def _given(
@@ -135,28 +98,6 @@ def _given(
         op, scale, zero_point, codes, array.shape, axis, double=double
     )
     return array, codes, limits, given
-
-
-def _greatest(
-    steps: Any, scale: NDArray[Any], dtype: np.dtype[Any], work: np.dtype[Any]
-) -> Any:
-    """Return the greatest x of a dtype with ``rint(x / scale) <= steps``.
-
-    The quotient is one of the dtype to work in. It grows with x, and both roundings
-    together move the limit by less than 3 units from where this looks.
-    """
-    steps, scale = np.broadcast_arrays(steps, scale)
-    found = np.empty(steps.shape, dtype)
-    flat = found.reshape(-1)
-    for i in range(0, found.size, 4096):
-        n, s = (p.reshape(-1)[i : i + 4096] for p in (steps, scale))
-        with np.errstate(all="ignore"):
-            bits = ((n + 0.5) * s).astype(dtype).view(f"i{dtype.itemsize}")
-            near = np.arange(-4, 5)[:, None] + bits
-            x = np.maximum(near, 0).astype(bits.dtype).view(dtype)
-            good = np.rint(x.astype(work) / s.astype(work)) <= n
-        flat[i : i + 4096] = np.where(good, x, dtype.type(0)).max(axis=0)
-    return found
 
 
 def fake_quantize_gradients(
@@ -183,7 +124,7 @@ def fake_quantize_gradients(
     Parameters
     ----------
     x, scale, zero_point, dtype, axis
-        As in `fake_quantize`.
+        As in `fake_quantize`; arrays hold one for each channel.
     gradient : array_like
         Of the result, of the shape of `x`: real numbers of any of the dtypes that `x`
         may have. They are rounded to the dtype of `dx`.

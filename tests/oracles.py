@@ -31,18 +31,13 @@ def limits(dtype):
 
 def quantize(x, scale, zero, dtype):
     """clip(rint(x / s), qmin - z, qmax - z) + z, in float32 or float64."""
-    x = np.asarray(x)
-    double = x.dtype == np.float64
-    work = np.float64 if double or dtype == np.int32 else np.float32
     lo, hi = limits(dtype)
     zero = np.asarray(zero, np.int64)
+    v = quotients(x, scale, dtype)
     with np.errstate(all="ignore"):
-        s = np.asarray(scale, np.float64)
-        s = (s if double else s.astype(np.float32)).astype(work)
-        t = np.rint(x.astype(work) / s).astype(np.float64)
+        t = np.rint(v).astype(np.float64)
         q = np.clip(t, lo - zero, hi - zero) + zero
-        q = np.where(np.isnan(x.astype(work)), zero, q)
-    return q.astype(np.int64).astype(dtype)
+    return np.where(np.isnan(v), zero, q).astype(np.int64).astype(dtype)
 
 
 def dequantize(q, scale, zero, dtype=np.float32):
@@ -61,6 +56,29 @@ def dequantize(q, scale, zero, dtype=np.float32):
 
 def requantize(q, scale, zero, out_scale, out_zero, dtype):
     return quantize(dequantize(q, scale, zero), out_scale, out_zero, dtype)
+
+
+def fake_quantize(x, scale, zero, dtype):
+    double = np.asarray(x).dtype == np.float64
+    real = np.float64 if double else np.float32
+    return dequantize(quantize(x, scale, zero, dtype), scale, zero, real)
+
+
+def quotients(x, scale, dtype):
+    """x / scale, in float32 or float64."""
+    x, s = np.asarray(x), np.asarray(scale, np.float64)
+    double = x.dtype == np.float64
+    work = np.float64 if double or dtype == np.int32 else np.float32
+    with np.errstate(all="ignore"):
+        return x.astype(work) / (s if double else s.astype(np.float32)).astype(work)
+
+
+def unsaturated(x, scale, zero, dtype):
+    """qmin - z <= rint(x / s) <= qmax - z."""
+    low, high = limits(dtype)
+    zero = np.asarray(zero, np.int64)
+    t = np.rint(quotients(x, scale, dtype)).astype(np.float64)
+    return (t >= low - zero) & (t <= high - zero)
 
 
 def _binary(ufunc):
@@ -143,6 +161,8 @@ def _sum(q, axis, keepdims):
 ORACLES = {
     "quantize": quantize,
     "dequantize": dequantize,
+    "fake_quantize": fake_quantize,
+    "unsaturated": unsaturated,
     "qadd": qadd,
     "qsub": qsub,
     "qmul": qmul,

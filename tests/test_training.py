@@ -18,27 +18,9 @@ import qops
 INTEGERS = [np.dtype(f"{k}{n}").type for k in "iu" for n in (1, 2, 4, 8)]
 
 
-def quotients(x, scale, dtype):
-    double = x.dtype == np.float64
-    work = np.float64 if double or dtype == np.int32 else np.float32
-    s = np.asarray(scale, np.float64)
-    s = s if double else s.astype(np.float32)
-    with np.errstate(all="ignore"):
-        return x.astype(work) / s.astype(work)
-
-
-def rounded(x, scale, zero, dtype):
+def rounded(x, *to):
     """The numbers, and which are not saturated."""
-    low, high = limits(dtype)
-    zero = np.asarray(zero, np.int64)
-    t = np.rint(quotients(x, scale, dtype)).astype(np.float64)
-    y = oracles.dequantize(
-        oracles.quantize(x, scale, zero, dtype),
-        scale,
-        zero,
-        np.float64 if x.dtype == np.float64 else np.float32,
-    )
-    return y, (t >= low - zero) & (t <= high - zero)
+    return oracles.fake_quantize(x, *to), oracles.unsaturated(x, *to)
 
 
 def check(x, scale, zero, dtype, **axis):
@@ -68,7 +50,7 @@ def test_fake_quantize(level, x_dtype, dtype):
 
 @pytest.mark.parametrize("dtype", CODES)
 @pytest.mark.parametrize("x_dtype", FLOATS)
-def test_masks_at_their_ends(x_dtype, dtype):
+def test_masks_at_their_ends(level, x_dtype, dtype):
     """All numbers within 9 units of where saturation begins, for many scales."""
     rng = np.random.default_rng(0)
     low, high = limits(dtype)
@@ -83,7 +65,7 @@ def test_masks_at_their_ends(x_dtype, dtype):
             check(near.astype(bits).view(x_dtype), scale, zero, dtype)
 
 
-def test_masks_of_every_float16():
+def test_masks_of_every_float16(level):
     x = np.arange(2**16, dtype=np.uint16)
     for dtype in (np.float16, ml_dtypes.bfloat16):
         for scale, zero in ((0.1, 3), (2.0**-30, 255), (513.7, 0), (1e-45, 7)):
@@ -92,7 +74,7 @@ def test_masks_of_every_float16():
 
 @pytest.mark.parametrize("x_dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(3, 70001), (70001, 3), (7, 5, 4001), (140001,)])
-def test_channels(x_dtype, shape):
+def test_channels(level, x_dtype, shape):
     x = numbers(math.prod(shape), x_dtype).reshape(shape)
     for axis, n in enumerate(shape):
         rng = np.random.default_rng(axis)
@@ -101,6 +83,17 @@ def test_channels(x_dtype, shape):
             check(v, s, z, np.uint8, axis=axis)
         check(x, s, 5, np.uint8, axis=axis)
         check(x, 0.3, z, np.uint8, axis=axis - len(shape))
+
+
+@pytest.mark.parametrize("x_dtype", [np.float32, np.float64])
+def test_blocks(level, x_dtype):
+    x = numbers(3 * 70 * 5, x_dtype).reshape(3, 70, 5)
+    rng = np.random.default_rng(0)
+    s, z = rng.uniform(0.01, 1, (3, 9, 5)), rng.integers(0, 255, (3, 9, 5))
+    expected = rounded(x, *(np.repeat(p, 8, 1)[:, :70] for p in (s, z)), np.uint8)
+    own = {"dtype": np.uint8, "axis": 1, "block_size": 8, "return_mask": True}
+    for a, b in zip(qops.fake_quantize(x, s, z, **own), expected, strict=True):
+        same(a, b)
 
 
 @pytest.mark.parametrize("x_dtype", [np.float16, np.float32, np.float64])
@@ -220,7 +213,7 @@ def test_gradients_of_each_layout(axis):
     wide = [np.asarray(p, float) for p in (s, z)]
     if axis is not None:
         wide = [p.reshape([-1 if i == axis else 1 for i in range(3)]) for p in wide]
-    v = quotients(x, wide[0], np.uint8)
+    v = oracles.quotients(x, wide[0], np.uint8)
     t = np.rint(v)
     _, mask = rounded(x, *wide, np.uint8)
     d = np.where(mask, t - v, np.clip(t, -wide[1], 255 - wide[1])).astype(np.float64)

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Goes up with every change of this file that a library compiled before would not notice. */
-#define QOPS_ABI 7
+#define QOPS_ABI 8
 
 typedef enum { u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64, QOPS_N_DTYPES } qops_dtype;
 typedef enum { convert, binary, reduce, accumulate, table, window, neighbors, blend } qops_family;
@@ -54,6 +54,7 @@ typedef struct {
     ptrdiff_t a_step, b_step, y_step; /* from row to row, in bytes */
     bool divide; /* a scale is so small or large that the exact quotient needs a division */
     bool relu;
+    qops_dtype codes; /* for fake_quantize and unsaturated: of those in between */
     bool
         stream; /* y is not needed soon and larger than the caches: it may be written around them */
 } qops_params;

@@ -45,6 +45,7 @@ struct runs {
     run_array arrays[3];
     run_pairs pairs[3]; /* a, b, y */
     bool relu, divide;
+    qops_dtype codes;
     run_fn *fn;
     const void *context; /* for fn */
     void *total;
@@ -498,7 +499,7 @@ static inline void runs_set_rows(const runs *r, qops_params *p) {
 static inline void do_runs(const runs *r, char *const *data, run_buffers *buffers) {
     runs_position at = {{NULL}, {0}};
     for (int k = 0; k < r->n_arrays; k++) at.data[k] = data[k];
-    qops_params p = {.divide = r->divide, .relu = r->relu};
+    qops_params p = {.divide = r->divide, .relu = r->relu, .codes = r->codes};
     held_pairs held = {{0}, {0}};
     if (r->rows_direct) runs_set_rows(r, &p);
     size_t index[RUN_DIMS] = {0};

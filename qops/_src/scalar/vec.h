@@ -79,7 +79,7 @@ static INLINE vi32 vi32_load_as(qops_dtype in, const void *x, size_t i, size_t m
     return ((const int32_t *)x)[i];
 }
 
-/* Float arithmetic. Max and min give b where a or b is NaN; clamp and round want no NaN. */
+/* Float arithmetic. Max and min give b where a or b is NaN, and clamp gives lo; round wants no NaN. */
 static INLINE vf32 vf32_add(vf32 a, vf32 b) { return a + b; }
 static INLINE vf32 vf32_sub(vf32 a, vf32 b) { return a - b; }
 static INLINE vf32 vf32_mul(vf32 a, vf32 b) { return a * b; }
@@ -96,13 +96,14 @@ static INLINE vf64 vf64_sub(vf64 a, vf64 b) { return a - b; }
 static INLINE vf64 vf64_mul(vf64 a, vf64 b) { return a * b; }
 static INLINE vf64 vf64_div(vf64 a, vf64 b) { return a / b; }
 static INLINE vf64 vf64_zero_nan(vf64 v) { return v == v ? v : 0.0; }
-static INLINE vf64 vf64_clamp(vf64 v, vf64 lo, vf64 hi) { return v < lo ? lo : v > hi ? hi : v; }
+static INLINE vf64 vf64_clamp(vf64 v, vf64 lo, vf64 hi) { return !(v > lo) ? lo : v > hi ? hi : v; }
 /* for |v| < 2**51; adding 1.5 * 2**52 leaves no bits for a fraction */
 static INLINE vf64 vf64_round(vf64 v) { return (v + 0x1.8p52) - 0x1.8p52; }
 static INLINE vi32 vi32_from_f64(vf64 v) { return (int32_t)v; } /* of integers in range */
 
 /* rint(x / scale), exactly, where |x / scale| is within what `how` is exact for; beyond, any number
- * on the same side from there to INT32_MIN or LARGEST_QUOTIENT. x may be infinite, but not NaN. */
+ * on the same side from there to INT32_MIN or LARGEST_QUOTIENT. x may be infinite; of NaN it is some
+ * number that saturates. */
 typedef struct {
     vf32 scale, recip, recip_low, limit;
 } vquotient;
@@ -122,6 +123,8 @@ static INLINE vi32 vi32_round(vf32 v) { return vi32_from_f64(vf64_round(v)); } /
 static INLINE vi32 vi32_add(vi32 a, vi32 b) { return a + b; }
 static INLINE vi32 vi32_sub(vi32 a, vi32 b) { return a - b; }
 static INLINE vi32 vi32_mul(vi32 a, vi32 b) { return a * b; }
+static INLINE vi32 vi32_max(vi32 a, vi32 b) { return a > b ? a : b; }
+static INLINE vi32 vi32_min(vi32 a, vi32 b) { return a < b ? a : b; }
 
 /* t + zero, saturated to the codes of dtype out (8 or 16 bits); t as vi32_round_quotient gives it,
  * zero such a code */
