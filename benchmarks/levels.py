@@ -46,6 +46,12 @@ def _fake_quantize(x: Any, y: Any) -> Call:
     return lambda: _core.fake_quantize(a, 0.05, 3, np.uint8, None, None, None, True)
 
 
+def _masked_fill(x: Any, y: Any) -> Call:
+    q, out = codes(x, (N,)), empty(y, (N,))
+    mask = codes(DTYPES["u8"], (N,)) > 100
+    return lambda: qops.masked_fill(q, mask, 0.5, 0.05, 3, out=out)
+
+
 def _dequantize(x: Any, y: Any) -> Call:
     q, out = codes(x, (N,)), empty(y, (N,))
     return lambda: qops.dequantize(q, 0.05, 3, out=out)
@@ -110,6 +116,7 @@ MAKERS: dict[str, Callable[[Any, Any], Call]] = {
     "dequantize": _dequantize,
     "fake_quantize": _fake_quantize,
     "unsaturated": _fake_quantize,
+    "masked_fill": _masked_fill,
     **{op: _binary(getattr(qops, op)) for op in UFUNCS},
     "normalize": _normalize,
     "window_max": _pool(qops.qmax_pool),

@@ -357,6 +357,7 @@ cdef _Op _qmaximum = _Op("qmaximum")
 cdef _Op _qminimum = _Op("qminimum")
 cdef _Op _fake_quantize = _Op("fake_quantize")
 cdef _Op _unsaturated = _Op("unsaturated")
+cdef _Op _masked_fill = _Op("masked_fill")
 cdef _Op _normalize = _Op("normalize")
 cdef _Op _take = _Op("take")
 cdef _Op _take_wide = _Op("take_wide")
@@ -2081,6 +2082,23 @@ def qminimum(a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale, zero_poi
     """
     return _binary(_qminimum, a, a_scale, a_zero_point, b, b_scale, b_zero_point, scale,
                    zero_point, dtype, axis, block_size, relu, out)
+
+
+def masked_fill(
+    cnp.ndarray q not None, cnp.ndarray mask not None, int code, out
+):
+    """Return codes, replaced by one where a mask is true that broadcasts to them."""
+    cdef str op = "masked_fill"
+    cdef int q_code = _code_of(q), size = cnp.PyArray_ITEMSIZE(q)
+    cdef int word = u8 if size == 1 else u16 if size == 2 else i32
+    cdef _Call call = _new_call(op, (<object>q).shape, None, None)
+    _result_dtype(op, _numpy_dtype(q_code), out, q_code, _CODES)
+    _check_out(op, out, call.shape)
+    call.pairs = [None, None, _pairs(op, "", 1.0, code, q_code, True, call.shape,
+                                     None, None)]
+    call.kernels.binary = <qops_binary_fn *>_masked_fill.find(
+        table_in_use(), word, word)
+    return _finish(call, [q, mask], out, q_code, True)
 
 
 # ------------------------------------------------------------ reductions

@@ -81,6 +81,10 @@ def unsaturated(x, scale, zero, dtype):
     return (t >= low - zero) & (t <= high - zero)
 
 
+def masked_fill(q, mask, code):
+    return np.where(mask, q.dtype.type(code), q)
+
+
 def _binary(ufunc):
     def oracle(a, a_scale, a_zero, b, b_scale, b_zero, scale, zero, dtype, relu=False):
         with np.errstate(all="ignore"):
@@ -163,6 +167,7 @@ ORACLES = {
     "dequantize": dequantize,
     "fake_quantize": fake_quantize,
     "unsaturated": unsaturated,
+    "masked_fill": masked_fill,
     "qadd": qadd,
     "qsub": qsub,
     "qmul": qmul,

@@ -61,7 +61,7 @@ def test_fill(level, dtype):
     for value in (0.0, -0.07, 3.14159, np.inf, -np.inf, np.nan, 1e300):
         with np.errstate(over="ignore"):
             code = oracles.quantize(np.float32(value), 0.1, zero, dtype)
-        expected = np.where(mask, code, q)
+        expected = oracles.masked_fill(q, mask, code)
         same(qops.masked_fill(q, mask, value, 0.1, zero), expected)
         out = q.copy()
         assert qops.masked_fill(out, mask, value, 0.1, zero, out=out) is out
