@@ -88,6 +88,11 @@ def _take(x: Any, y: Any) -> Call:
     return lambda: qops.take(q, table, out=out)
 
 
+def _softmax(x: Any, y: Any) -> Call:
+    q, out = codes(x, (N // COLUMNS, COLUMNS)), empty(x, (N // COLUMNS, COLUMNS))
+    return lambda: qops.qsoftmax(q, 0.05, 3, out=out)
+
+
 def _normalize(x: Any, y: Any) -> Call:
     q, out = codes(x, (N // COLUMNS, COLUMNS)), empty(y, (N // COLUMNS, COLUMNS))
     return lambda: qops.qlayer_norm(q, 0.05, 3, 0.03, 5, out=out)
@@ -118,6 +123,7 @@ MAKERS: dict[str, Callable[[Any, Any], Call]] = {
     "unsaturated": _fake_quantize,
     "masked_fill": _masked_fill,
     **{op: _binary(getattr(qops, op)) for op in UFUNCS},
+    "exponentials": _softmax,
     "normalize": _normalize,
     "window_max": _pool(qops.qmax_pool),
     "window_mean": _pool(qops.qavg_pool),

@@ -28,7 +28,7 @@ cdef extern from "qops.h" nogil:
     ctypedef enum qops_dtype:
         u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64, QOPS_N_DTYPES
     ctypedef enum qops_family:
-        convert, binary, reduce, accumulate, table, window, neighbors, blend
+        convert, binary, reduce, accumulate, table, window, neighbors, blend, rows
     ctypedef struct qops_pairs:
         const float *scale
         float limit
@@ -68,6 +68,8 @@ cdef extern from "qops.h" nogil:
         const void *, const void *, float *, size_t, size_t) noexcept
     ctypedef void qops_blend_fn(
         const void *, void *, size_t, const qops_params *) noexcept
+    ctypedef void qops_rows_fn(
+        const void *, void *, size_t, size_t, const int32_t *, int64_t *) noexcept
     ctypedef struct qops_kernel:
         const char *op
         qops_family family
@@ -212,6 +214,21 @@ cdef extern from "interpolation.h" nogil:
         size_t channels, x_size, y_size
     void interpolate_one "interpolate"(const interpolation *, const char *, char *)
 
+cdef extern from "softmax.h" nogil:
+    ctypedef struct softmax_rows:
+        qops_rows_fn *exponentials
+        qops_table_fn *take_numbers
+        qops_table_fn *take
+        qops_convert_fn *quantize
+        const int32_t *units
+        const float *numbers
+        double unit
+        float scale
+        int32_t zero
+        qops_dtype out
+    void softmax_of "softmax"(
+        const softmax_rows *, const uint8_t *, uint8_t *, size_t, size_t)
+
 
 # From so many elements on, making a table of all 256 codes pays for itself.
 cdef enum:
@@ -243,7 +260,7 @@ cdef tuple _DTYPE_NAMES = (
     "float32", "float64")
 cdef tuple _FAMILY_WORDS = (
     "convert", "binary", "reduce", "accumulate", "table", "window", "neighbors",
-    "blend")
+    "blend", "rows")
 cdef dict _libraries = {}  # level -> capsule
 cdef dict _tables = {}  # chain of levels -> address of its table, kept for good
 
@@ -367,6 +384,7 @@ cdef _Op _window_sum = _Op("window_sum")
 cdef _Op _window_mean = _Op("window_mean")
 cdef _Op _blend_columns = _Op("blend_columns")
 cdef _Op _blend_rows = _Op("blend_rows")
+cdef _Op _exponentials = _Op("exponentials")
 cdef _Op _hsum = _Op("hsum")
 cdef _Op _hsum_sq = _Op("hsum_sq")
 cdef _Op _add_codes = _Op("add_codes")
@@ -1752,6 +1770,67 @@ def interpolate(
     with nogil:
         for i in range(n_outer):
             interpolate_one(&p, x + i * x_bytes, y + i * y_bytes)
+
+
+@cython.final
+cdef class _SoftmaxPart:
+    """A range of the rows of a softmax."""
+
+    cdef softmax_rows p
+    cdef const uint8_t *x
+    cdef uint8_t *y
+    cdef size_t rows, n
+
+    def __call__(self):
+        with nogil:
+            softmax_of(&self.p, self.x, self.y, self.rows, self.n)
+
+
+def softmax(
+    cnp.ndarray q not None, cnp.ndarray units not None, double unit,
+    cnp.ndarray numbers not None, scale, zero_point, cnp.ndarray out not None
+):
+    """Write the softmax of rows (the first dimension) of 8-bit codes to out.
+
+    Both are contiguous. units and numbers, int32 and float32, hold e for each
+    difference from the highest code of a row: units are so many. Arguments are as
+    softmax.py has checked and made them.
+    """
+    cdef const kernel_table *kernels = table_in_use()
+    cdef _SoftmaxPart part
+    cdef softmax_rows p
+    cdef one_pair pair
+    cdef int x_code = _code_of(q), y_code = _code_of(out)
+    cdef size_t rows = cnp.PyArray_DIM(q, 0), n = cnp.PyArray_DIM(q, 1), i, m
+    cdef double start
+    memset(&p, 0, sizeof(p))
+    p.exponentials = <qops_rows_fn *>_exponentials.find(kernels, x_code, u8)
+    p.take = <qops_table_fn *>_take.find(kernels, u8, u8)
+    p.take_numbers = <qops_table_fn *>_take_words.find(kernels, u8, f32)
+    p.quantize = <qops_convert_fn *>_quantize.find(kernels, f32, y_code)
+    if p.exponentials is NULL or p.quantize is NULL or not _one_pair(
+        &pair, scale, zero_point, <qops_dtype>y_code, True
+    ):
+        raise ValueError("softmax: arguments are not as it needs them")
+    p.units = <const int32_t *>cnp.PyArray_DATA(units)
+    p.numbers = <const float *>cnp.PyArray_DATA(numbers)
+    p.unit, p.scale, p.zero = unit, pair.scale, zero_point
+    p.out = <qops_dtype>y_code
+    parts, i, m = [], 0, min(rows, 1 + MEASURED_ELEMENTS // n)
+    while i < rows:
+        part = _SoftmaxPart()
+        part.p, part.rows, part.n = p, m, n
+        part.x = <const uint8_t *>cnp.PyArray_DATA(q) + i * n
+        part.y = <uint8_t *>cnp.PyArray_DATA(out) + i * n
+        i += m
+        if not parts:  # the first shows how long the others will take
+            start = perf_counter()
+            part()
+            if i < rows:
+                m = _part_size(perf_counter() - start, i, rows - i, 1)
+        parts.append(part)
+        m = min(m, rows - i)
+    threads.run_parts(parts[1:])
 
 
 cdef bint _apart_plain(cnp.ndarray x, object y) noexcept:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ._arrays import PIECE, apart, axis_of, pieces
-from ._core import hsum, quantize, take
+from ._core import hsum, quantize, softmax, take
 from .reductions import AxesCall, Pair
 
 Array = NDArray[Any]
@@ -118,6 +118,9 @@ def _softmax(
     x, y = (np.moveaxis(v, i, -1) for v in (apart(call.x, given), given))
     n = x.shape[-1]
     terms = _Terms(call, log, given.dtype.newbyteorder("="), n)
+    if terms.fused:
+        _rows(x, y, terms)
+        return call.done(given)
     for rows in pieces(x.shape[:-1] if n else (0,), max(PIECE // max(n, 1), 1)):
         block, to = x[rows], y[rows]
         cut = list(pieces(block.shape))  # more than one only of a single row
@@ -135,6 +138,27 @@ def _softmax(
     return call.done(given)
 
 
+def _rows(x: Array, y: Array, terms: "_Terms") -> None:
+    """Apply softmax to 8-bit codes along the last axis, to 8-bit codes."""
+    n = x.shape[-1]
+    whole = x.size and x.flags.c_contiguous and y.flags.c_contiguous
+    all_rows = x.shape[:-1] if n else (0,)
+    for index in [...] if whole else pieces(all_rows, max(PIECE // max(n, 1), 1)):
+        to = y[index]
+        codes = to if to.flags.c_contiguous else np.empty(to.shape, to.dtype)
+        softmax(
+            np.ascontiguousarray(x[index]).reshape(-1, n),
+            terms.units,
+            2.0**-terms.bits,
+            terms.numbers,
+            float(np.asarray(terms.to[0])),
+            int(np.asarray(terms.to[1])),
+            codes.reshape(-1, n),
+        )
+        if codes is not to:
+            to[...] = codes
+
+
 def _by_row(ufunc: Any, x: Array, dtype: DTypeLike | None = None) -> Array:
     """Reduce along the last axis, to a column: this takes less than axis=-1."""
     starts = np.arange(0, x.size, x.shape[-1])
@@ -149,7 +173,8 @@ class _Terms:
         self.scale, self.to, self.log, self.dtype = call.scale, call.to, log, dtype
         self.narrow = call.native.itemsize == 1
         self.bits = _TERM_BITS[call.native.itemsize]
-        self.tables = self.narrow and n >= _LONG_ROW
+        self.fused = self.narrow and dtype.itemsize == 1 and not log
+        self.tables = self.narrow and n >= _LONG_ROW and not self.fused
         if self.narrow:
             exponents = np.arange(256, dtype=np.float64) * -self.scale
             self.units = self._units(exponents).astype(np.int32)

@@ -161,6 +161,12 @@ def _sum(q, axis, keepdims):
     return np.sum(np.asarray(q, object), axis=axis, keepdims=keepdims, initial=0)
 
 
+def exponentials(q, entries):
+    """What codes are below the highest of their row, and the sum of their entries."""
+    below = q.max(-1, keepdims=True).astype(np.int64) - q
+    return below, entries.astype(object)[below].sum(-1)
+
+
 # add_codes and add_squares are hsum and hsum_sq along outer axes.
 ORACLES = {
     "quantize": quantize,
@@ -183,6 +189,7 @@ ORACLES = {
     "window_mean": window_mean,
     "blend_columns": blend_columns,
     "blend_rows": blend_rows,
+    "exponentials": exponentials,
     "hsum": hsum,
     "hsum_sq": hsum_sq,
     "add_codes": hsum,

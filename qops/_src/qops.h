@@ -13,7 +13,17 @@
 #define QOPS_ABI 8
 
 typedef enum { u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64, QOPS_N_DTYPES } qops_dtype;
-typedef enum { convert, binary, reduce, accumulate, table, window, neighbors, blend } qops_family;
+typedef enum {
+    convert,
+    binary,
+    reduce,
+    accumulate,
+    table,
+    window,
+    neighbors,
+    blend,
+    rows
+} qops_family;
 
 /* (scale, zero point) pairs as the array boundary prepares them, one array per quantity. Row r has the
  * pair r * row_step, for all of its elements or, per element, for the first of them. */
@@ -108,6 +118,10 @@ typedef struct {
 
 /* y[i] = the quantized weighted sum of all x[k][i], which are in units of the scale of a */
 typedef void qops_blend_fn(const qops_rows *r, void *y, size_t n, const qops_params *p);
+
+/* y = what the codes of each row, n of them, are below its highest; and the sum of their entries */
+typedef void qops_rows_fn(const void *x, void *y, size_t rows, size_t n, const int32_t *entries,
+                          int64_t *total);
 
 typedef void qops_any_fn(void); /* of a family that its caller knows */
 
