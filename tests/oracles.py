@@ -161,10 +161,10 @@ def _sum(q, axis, keepdims):
     return np.sum(np.asarray(q, object), axis=axis, keepdims=keepdims, initial=0)
 
 
-def exponentials(q, entries):
-    """What codes are below the highest of their row, and the sum of their entries."""
-    below = q.max(-1, keepdims=True).astype(np.int64) - q
-    return below, entries.astype(object)[below].sum(-1)
+def exponentials(q, entry):
+    """How far codes are below the highest of their row; the sum of entries of that."""
+    below = q.max(-1, keepdims=True).astype(np.int64) - q.astype(np.int64)
+    return below, entry(below).astype(object).sum(-1, keepdims=True)
 
 
 # add_codes and add_squares are hsum and hsum_sq along outer axes.
