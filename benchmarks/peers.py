@@ -201,11 +201,11 @@ def quantize(n: int, dtype: str, kind: str = "per tensor") -> Work:
     """Float32 numbers to codes."""
     to = DTYPES[dtype]
     at = layout(kind, n, to)
-    x, zero = numbers(F32, at.shape), np.float32(np.max(at.zero))
-    wide, own = at.numpy_scale, at.options
+    x, zero = numbers(F32, at.shape), np.float32(Z if dtype == "u8" else 0)
+    (scale, zeros), wide, own = at.pair, at.numpy[0], at.options
     work = work_of(
         5,
-        partial(qops.quantize, x, at.scale, at.zero, **own),
+        partial(qops.quantize, x, scale, zeros, **own),
         lambda: np_quantize(x, wide, zero, to),
         empty(to, at.shape),
     )
@@ -222,13 +222,13 @@ def quantize(n: int, dtype: str, kind: str = "per tensor") -> Work:
     work.into("NumPy out=", with_out, np_out)
     if torch:
         target = {"u8": torch.quint8, "i8": torch.qint8}[dtype]
-        args: tuple[Any, ...] = torch.from_numpy(x), at.scale, at.zero, target
+        args: tuple[Any, ...] = torch.from_numpy(x), scale, zeros, target
         by = torch.quantize_per_tensor
         if own:
-            pair = (torch.from_numpy(p) for p in (at.scale, at.zero.astype(int)))
+            pair = (torch.from_numpy(p) for p in (scale, zeros.astype(int)))
             args, by = (args[0], *pair, own["axis"], target), torch.quantize_per_channel
         work.by_torch(lambda: by(*args))
-    given = ["x", np.float32(at.scale), np.asarray(at.zero, to)]
+    given = ["x", np.float32(scale), np.asarray(zeros, to)]
     work.by_onnx("QuantizeLinear", {"x": x}, given, empty(to, at.shape), **own)
     return work
 
@@ -418,22 +418,24 @@ def fake_quantize(n: int, kind: str = "per tensor", mask: bool = False) -> Work:
     PyTorch multiplies by 1 / scale, and adds the zero point before it rounds.
     """
     at = layout(kind, n, U8)
-    x, pair = numbers(F32, at.shape), (at.numpy_scale, at.numpy_zero)
+    x, (scale, zero) = numbers(F32, at.shape), at.pair
     own: Any = {"dtype": U8, "return_mask": mask, **at.options}
-    ours = partial(qops.fake_quantize, x, at.scale, at.zero, **own)
+    ours = partial(qops.fake_quantize, x, scale, zero, **own)
 
     def numpy() -> Any:
-        y = np_dequantize(np_quantize(x, *pair, U8), *pair)
-        t = np.rint(x / pair[0]) if mask else None
-        return (y, (t >= -pair[1]) & (t <= 255 - pair[1])) if mask else y
+        y = np_dequantize(np_quantize(x, *at.numpy, U8), *at.numpy)
+        if not mask:
+            return y
+        t = np.rint(x / at.numpy[0]) + at.numpy[1]
+        return y, (t >= 0) & (t <= 255)
 
     work = work_of(8 + mask, ours, numpy, empty(F32, at.shape))
     if torch:
         name = f"fake_quantize_per_{'channel' if at.options else 'tensor'}_affine"
         peer = getattr(torch.ops.aten, name + "_cachemask" * mask)
-        args = [torch.from_numpy(x), at.scale, at.zero]
+        args = [torch.from_numpy(x), scale, zero]
         if at.options:
-            args[1:] = map(torch.from_numpy, (at.scale, at.zero.astype(np.int32)))
+            args[1:] = map(torch.from_numpy, (scale, zero.astype(np.int32)))
         args += [*at.options.values(), 0, 255]
         work.by_torch(lambda: peer(*args))
     return work
