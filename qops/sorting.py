@@ -148,7 +148,7 @@ def qtopk(
     shape = (*rows.shape[:-1], count)
     values = np.empty(shape, x.dtype.newbyteorder("="))
     indices = np.empty(shape, np.int64)
-    # Keys that differ: the code, or its complement to find the largest, then the index.
+    # Keys that differ: the code, or less it to find the largest, then the index.
     wide = bits + 8 * x.itemsize > 31
     key_type = np.dtype(np.int64 if wide else np.int32).type
     mask, shift = key_type(2**bits - 1), key_type(bits)
@@ -158,17 +158,16 @@ def qtopk(
         for first in range(0, n, most):
             last = min(first + most, n)
             more = rows[index][..., first:last].astype(key_type, order="C")
-            if largest:
-                np.invert(more, out=more)
             more <<= shift
-            more |= np.arange(first, last, dtype=key_type)
+            at = np.arange(first, last, dtype=key_type)
+            (np.subtract if largest else np.add)(at, more, out=more)
             keys = np.concatenate((keys[..., :count], more), -1) if first else more
             if keys.shape[-1] > count:
                 keys.partition(count - 1, axis=-1)
         best = np.sort(keys[..., :count], axis=-1)
         indices[index] = best & mask
         best >>= shift
-        values[index] = np.invert(best, out=best) if largest else best
+        values[index] = np.negative(best, out=best) if largest else best
     return np.moveaxis(values, -1, i), np.moveaxis(indices, -1, i)
 
 
