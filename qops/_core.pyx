@@ -43,7 +43,7 @@ cdef extern from "qops.h" nogil:
         qops_affine first, second
         size_t row
         Py_ssize_t a_step, y_step
-        bint divide, relu, stream
+        bint divide, small, relu, stream
         qops_dtype codes
     ctypedef struct qops_total:
         uint64_t low
@@ -110,6 +110,8 @@ cdef extern from "pairs.h" nogil:
     qops_pairs pairs_from(qops_pairs, Py_ssize_t)
     bint pairs_ordinary(float, float)
     bint pairs_limit(qops_pairs *, qops_dtype, float, float)
+    float largest_size(const float *, size_t)
+    float LARGEST_QUOTIENT, FLT_MAX
 
 cdef extern from "runs.h" nogil:
     enum: RUN_DIMS
@@ -1537,15 +1539,24 @@ cdef object _take_by_channel(_Call call, object array, object rows, object out):
     return out
 
 
+cdef Py_ssize_t _step(cnp.ndarray x, int i) noexcept:
+    """Return the stride of a dimension that broadcasts."""
+    return 0 if cnp.PyArray_DIM(x, i) == 1 else cnp.PyArray_STRIDE(x, i)
+
+
 cdef void _set_affine(
     qops_affine *to, cnp.ndarray gain, cnp.ndarray shift, Py_ssize_t outer
 ) noexcept:
     """Point to the gains and shifts of an outer index; arrays are laid out alike."""
-    cdef Py_ssize_t first = outer * cnp.PyArray_STRIDE(gain, 0)
+    cdef Py_ssize_t first = outer * _step(gain, 0)
     to.gain = <const float *>(cnp.PyArray_BYTES(gain) + first)
     to.shift = <const float *>(cnp.PyArray_BYTES(shift) + first)
-    to.row_step = cnp.PyArray_STRIDE(gain, 1) // 4
-    to.per_element = cnp.PyArray_STRIDE(gain, 2) != 0
+    to.row_step = _step(gain, 1) // 4
+    to.per_element = _step(gain, 2) != 0
+
+
+cdef float _largest(cnp.ndarray x) noexcept:
+    return largest_size(<const float *>cnp.PyArray_DATA(x), cnp.PyArray_SIZE(x))
 
 
 # From so many elements on, a table of all codes is faster than to normalize each.
@@ -1578,10 +1589,11 @@ def normalize(
 ):
     """Write quantize(((q - center) * gain + shift) * weight + bias) to out.
 
-    q and out are contiguous, of three dimensions and one 8-bit dtype; center is int32
-    and the others float32, broadcast to their shape, the first three laid out alike,
-    and weight as bias; where those have a number per element, so have these. Arguments
-    are as normalization.py has checked and made them.
+    All are contiguous, of three dimensions, of which those of the numbers broadcast;
+    the first three have one shape, and so have weight and bias; where those have a
+    number per element, so have these. q and out are of one 8-bit dtype, center is
+    int32, the others are float32. Arguments are as normalization.py has checked and
+    made them.
     """
     cdef const kernel_table *table = table_in_use()
     cdef qops_params p
@@ -1592,6 +1604,7 @@ def normalize(
     cdef size_t rows = cnp.PyArray_DIM(q, 1), row = cnp.PyArray_DIM(q, 2)
     cdef size_t n = rows * row
     cdef Py_ssize_t outer
+    cdef double inner, largest  # of what is rounded on the way, and of the results
     cdef qops_convert_fn *fn = <qops_convert_fn *>_normalize.find(table, code, code)
     cdef qops_table_fn *take_fn = <qops_table_fn *>_take.find(table, u8, u8)
     memset(&p, 0, sizeof(p))
@@ -1603,10 +1616,13 @@ def normalize(
     p.divide = not pairs_limit(&p.y, <qops_dtype>code, pair.scale, pair.scale)
     if n == 0:
         return
+    inner = 1.001 * (256.0 * _largest(gain) + _largest(shift))
+    largest = 1.001 * (inner * _largest(weight) + _largest(bias))
+    p.small = inner < FLT_MAX and largest < LARGEST_QUOTIENT * pair.scale
     for outer in range(cnp.PyArray_DIM(q, 0)):
         _set_affine(&p.first, gain, shift, outer)
         p.first.center = <const int32_t *>(
-            cnp.PyArray_BYTES(center) + outer * cnp.PyArray_STRIDE(center, 0))
+            cnp.PyArray_BYTES(center) + outer * _step(center, 0))
         _set_affine(&p.second, weight, bias, outer)
         p.row = p.a_step = p.y_step = row
         with nogil:

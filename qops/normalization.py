@@ -78,18 +78,14 @@ class _Call:
         if self.out is not None and np.may_share_memory(self.x, to):
             direct = False
         y = to.reshape(shape) if direct else np.empty(shape, to.dtype.newbyteorder("="))
-        center = np.broadcast_to(np.asarray(first[0], np.int32), shape)
-        numbers = [
-            np.broadcast_to(np.asarray(v, np.float32), shape)
-            for v in (*first[1:], *second)
-        ]
+        center = _three(first[0], np.int32)
+        numbers = [_three(v, np.float32) for v in (*first[1:], *second)]
         pair = self.out_scale, self.out_zero
         if x.dtype == y.dtype and x.dtype.itemsize == 1:
-            gain, shift, weight, bias = numbers
-            to_scale, to_zero = map(_plain, pair)
-            normalize(x, center, gain, shift, weight, bias, to_scale, to_zero, y)
+            normalize(x, center, *numbers, *map(_plain, pair), y)
         else:
-            self._in_pieces(x, center, numbers, pair, y)
+            wide = [np.broadcast_to(v, shape) for v in (center, *numbers)]
+            self._in_pieces(x, wide[0], wide[1:], pair, y)
         if relu:
             np.maximum(y, y.dtype.type(int(self.out_zero)), out=y)
         if not direct:
@@ -116,6 +112,11 @@ def spread(
         sums, squares = sums.astype(object), squares.astype(object)
     exact = np.asarray(n * squares - sums * sums)
     return exact.astype(np.float64)
+
+
+def _three(v: ArrayLike, dtype: DTypeLike) -> Array:
+    """Return a contiguous array of three dimensions at least."""
+    return np.array(v, dtype, order="C", ndmin=3, copy=None)
 
 
 def _plain(p: Any) -> Any:

@@ -102,4 +102,18 @@ static inline bool pairs_limit(qops_pairs *p, qops_dtype out, float smallest, fl
     return pairs_ordinary(smallest, largest) && p->limit < LARGEST_QUOTIENT * smallest;
 }
 
+/* The largest |x[i]|; NaN if there is one: its bits are above those of infinity. n >= 1 */
+static inline float largest_size(const float *x, size_t n) {
+    int32_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= INT32_MAX;
+        most = bits > most ? bits : most;
+    }
+    float largest;
+    memcpy(&largest, &most, sizeof largest);
+    return largest;
+}
+
 #endif

@@ -63,6 +63,7 @@ typedef struct {
     size_t row;
     ptrdiff_t a_step, b_step, y_step; /* from row to row, in bytes */
     bool divide; /* a scale is so small or large that the exact quotient needs a division */
+    bool small;  /* for normalize: all quotients are finite and below LARGEST_QUOTIENT */
     bool relu;
     qops_dtype codes; /* for fake_quantize and unsaturated: of those in between */
     bool

@@ -45,10 +45,12 @@ static inline void totals_of_runs(runs *reduced, int n_kept, const size_t *shape
                                   run_buffers *buffers) {
     size_t index[RUN_DIMS] = {0};
     char *x = reduced->arrays[0].data;
+    const bool one_run = reduced->rows_direct && reduced->ndim == 1; /* many are short */
     do {
         *totals = (qops_total){0, 0};
+        if (one_run) ((const reduction *)reduced->context)->reduce(x, reduced->shape[0], totals);
         reduced->total = totals++;
-        do_runs(reduced, &x, buffers);
+        if (!one_run) do_runs(reduced, &x, buffers);
     } while (next_index(index, &x, n_kept, shape, strides));
 }
 
