@@ -1,12 +1,13 @@
 """Sums, means and extremes of codes along axes."""
 
 import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import apart, axes_of, axis_of, integer, pair_or, pieces
+from ._arrays import PIECE, apart, axes_of, axis_of, integer, pair_or, pieces
 from ._core import (
     check_pairs,
     code_array,
@@ -89,25 +90,38 @@ class _Reduction(AxesCall):
                 f"{self.axes}, not at least 1"
             )
 
-    def sums(self) -> Array:
-        """Return the exact sums of q - z."""
-        sums: Array = self.shaped(self.of_all(hsum)) - self.n * self.zero
+    def sums(self, x: Array) -> Array:
+        """Return the exact sums of q - z, for q or a part of it."""
+        sums: Array = np.asarray(self.over(hsum, x)) - self.n * self.zero
         return sums
 
-    def of_all(self, f: Any) -> Any:
-        whole = len(self.axes) == self.x.ndim  # in threads, if it is None
-        return f(self.x, axis=None if whole else self.axes)
+    def over(self, f: Any, x: Array) -> Any:
+        whole = len(self.axes) == x.ndim  # in threads, if it is None
+        return f(x, axis=None if whole else self.axes)
 
-    def shaped(self, numbers: Any) -> Array:
-        return np.asarray(numbers).reshape(self.y.shape)
+    def parts(self) -> Iterator[tuple[Array, Array]]:
+        """Yield parts of q, and where to write what they are reduced to."""
+        y = self.y.squeeze(self.axes) if self.y.ndim == self.x.ndim else self.y
+        apart = not np.may_share_memory(self.x, y)
+        to = y if apart else np.empty_like(y)
+        kept = [i for i in range(self.x.ndim) if i not in self.axes]
+        for piece in pieces(to.shape, PIECE // 4):
+            part: list[Any] = [slice(None)] * self.x.ndim
+            for i, of in zip(kept, piece if kept else (), strict=True):
+                part[i] = of
+            yield self.x[(..., *part)], to[piece]
+        if not apart:
+            np.copyto(y, to)
 
-    def write(self, numbers: NDArray[np.float64]) -> Any:
-        with np.errstate(over="ignore", under="ignore"):
-            quantize(numbers.astype(np.float32), *self.to, out=self.y)
+    def write(self, reduced: Callable[[Array], Any]) -> Any:
+        """Quantize the numbers that parts are reduced to."""
+        for x, y in self.parts():
+            with np.errstate(over="ignore", under="ignore"):
+                quantize(np.asarray(reduced(x), np.float32), *self.to, out=y)
         return self.done(self.y)
 
-    def variance(self, correction: int) -> NDArray[np.float64]:
-        """Return the variance of real numbers."""
+    def variance(self, correction: int) -> Callable[[Array], Any]:
+        """Return what gives the variance of real numbers."""
         given, n = integer(self.op, "correction", correction), self.n
         if n - given <= 0:
             raise ValueError(
@@ -116,18 +130,24 @@ class _Reduction(AxesCall):
             )
         if n == 0:
             self.some()
-        sums, squares = (self.shaped(self.of_all(f)) for f in (hsum, hsum_sq))
-        codes = spread(self.native, sums, squares, n) / float(n * (n - given))
-        return codes * self.scale * self.scale
+
+        def variances(x: Array) -> Any:
+            sums, squares = (np.asarray(self.over(f, x)) for f in (hsum, hsum_sq))
+            codes = spread(self.native, sums, squares, n) / float(n * (n - given))
+            return codes * self.scale * self.scale
+
+        return variances
 
     def extreme(self, f: Any) -> Any:
         self.some()
-        found = self.shaped(self.of_all(f))
         same = self.y.dtype.newbyteorder("=") == self.native
-        if same and same_pair(self.pair, self.to):
-            np.copyto(self.y, found)
-        else:
-            requantize(found, *self.pair, *self.to, out=self.y)
+        same = same and same_pair(self.pair, self.to)
+        for x, y in self.parts():
+            found = self.over(f, x)
+            if same:
+                np.copyto(y, found)
+            else:
+                requantize(found, *self.pair, *self.to, out=y)
         return self.done(self.y)
 
 
@@ -179,10 +199,6 @@ def qsum(
     OverflowError
         If a sum of codes is beyond int64.
 
-    Notes
-    -----
-    Sums take 8 bytes for each code of the result, and so do the numbers made of them.
-
     Examples
     --------
     >>> import numpy as np, qops
@@ -200,7 +216,7 @@ def qsum(
         dtype,
         out,
     )
-    return call.write(call.sums().astype(np.float64) * call.scale)
+    return call.write(lambda x: call.sums(x).astype(np.float64) * call.scale)
 
 
 def qmean(
@@ -255,7 +271,7 @@ def qmean(
         out,
     )
     call.some()
-    return call.write(call.sums().astype(np.float64) * call.scale / call.n)
+    return call.write(lambda x: call.sums(x).astype(np.float64) * call.scale / call.n)
 
 
 def qvar(
@@ -367,7 +383,8 @@ def qstd(
         dtype,
         out,
     )
-    return call.write(np.sqrt(call.variance(correction)))
+    variance = call.variance(correction)
+    return call.write(lambda x: np.sqrt(variance(x)))
 
 
 def qmin(

@@ -1,11 +1,13 @@
 """Resizing of images: nearest neighbours, or a blend of two along each dimension."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from ._arrays import PIECE, pieces
 from ._core import interpolate, requantize
 from .comparisons import same_pair
 from .pooling import Ints, SpatialCall
@@ -83,7 +85,7 @@ def qinterpolate(
 
     Notes
     -----
-    What is not contiguous is copied first; "nearest" makes an array for each dimension.
+    What is not contiguous is copied first.
 
     Examples
     --------
@@ -143,16 +145,38 @@ def _sizes(call: SpatialCall, size: Any, factor: Any) -> list[int]:
 
 
 def _nearest(call: SpatialCall, sizes: list[int], to: Array) -> None:
-    codes = call.x
-    for i, (n, m) in enumerate(zip(call.spatial, sizes, strict=True)):
-        axis = i + (1 if call.channels_last else 2)
-        index = np.arange(m) * n // m
-        codes = np.take(codes, index, axis)
+    """Take codes along each dimension in turn, for pieces of the result.
+
+    Whatever grows comes last, so that what is in between is small.
+    """
+    x = call.x
+    indices = {
+        i + (1 if call.channels_last else 2): np.arange(m) * n // m
+        for i, (n, m) in enumerate(zip(call.spatial, sizes, strict=True))
+    }
+    growth = {axis: to.shape[axis] / x.shape[axis] for axis in indices}
+    order = sorted(indices, key=growth.__getitem__)
+    *first, last = order
+    shrinks = math.prod(min(growth[axis], 1) for axis in order[1:])
     pair, out_pair = (call.scale, call.zero), (call.out_scale, call.out_zero)
-    if codes.dtype == to.dtype and same_pair(pair, out_pair):
-        to[...] = codes
-    else:
-        requantize(codes, *pair, *out_pair, out=to)
+    same = x.dtype == to.dtype and same_pair(pair, out_pair)
+    for piece in pieces(to.shape, max(int(4 * PIECE * shrinks), 4096)):
+        part, of = list(piece), {}
+        for axis, index in indices.items():
+            at = index[piece[axis]]
+            part[axis] = slice(None)
+            if at.size < index.size:  # then it is the first one that is not 1
+                part[axis] = slice(at[0], at[-1] + 1)
+                at = at - at[0]
+            of[axis] = at
+        codes = x[tuple(part)]  # contiguous: take would copy anything else
+        for axis in first:
+            codes = np.take(codes, of[axis], axis)
+        if same:
+            np.take(codes, of[last], last, out=to[piece], mode="clip")  # not buffered
+        else:
+            codes = np.take(codes, of[last], last)
+            requantize(codes, *pair, *out_pair, out=to[piece])
 
 
 def _blend(call: SpatialCall, sizes: list[int], corners: bool, to: Array) -> None:

@@ -1,11 +1,13 @@
 """Tables of functions of one code."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from ._arrays import PIECE
 from ._core import code_range, dequantize, quantize
 
 
@@ -88,32 +90,37 @@ def lookup_table(
         raise ValueError(
             f"lookup_table: parameters have shape {channels}, not () or (channels,)"
         )
+    to = np.dtype(out_dtype).newbyteorder("=")
+    if to == np.float32 or to == np.float64:
+        if out_scale is not None:
+            raise ValueError(
+                f"lookup_table: out_scale is {out_scale} and out_dtype is {to}, which "
+                f"takes none"
+            )
+    elif out_scale is None:
+        raise ValueError(
+            f"lookup_table: out_scale is None and out_dtype is {to}; give the scale of "
+            f"the codes"
+        )
     codes = np.arange(least, most + 1).astype(dtype)
     codes = np.broadcast_to(codes, (*channels, codes.size))
 
     def axis(*parameters: ArrayLike) -> int | None:
         return 0 if any(map(np.ndim, parameters)) else None
 
-    x = dequantize(codes, scale, zero_point, axis=axis(scale, zero_point))
-    y = evaluate(f, x)
-    with np.errstate(over="ignore"):
-        y32 = y.astype(np.float32)
-    if np.dtype(out_dtype) == np.float32 or np.dtype(out_dtype) == np.float64:
+    table = np.empty(codes.shape, to)
+    step = PIECE // max(math.prod(channels), 1) or 1  # codes of all channels at once
+    for first in range(0, codes.shape[-1], step):
+        part = np.s_[..., first : first + step]
+        x = dequantize(codes[part], scale, zero_point, axis=axis(scale, zero_point))
+        y = evaluate(f, x)
+        if to == np.float64:
+            table[part] = y
+            continue
+        with np.errstate(over="ignore"):
+            y = y.astype(np.float32)
         if out_scale is not None:
-            raise ValueError(
-                f"lookup_table: out_scale is {out_scale} and out_dtype is "
-                f"{np.dtype(out_dtype)}, which takes none"
-            )
-        return y32 if np.dtype(out_dtype) == np.float32 else y.astype(np.float64)
-    if out_scale is None:
-        raise ValueError(
-            f"lookup_table: out_scale is None and out_dtype is {np.dtype(out_dtype)}; "
-            "give the scale of the codes"
-        )
-    return quantize(
-        y32,
-        out_scale,
-        out_zero_point,
-        dtype=out_dtype,
-        axis=axis(out_scale, out_zero_point),
-    )
+            out_axis = axis(out_scale, out_zero_point)
+            y = quantize(y, out_scale, out_zero_point, dtype=to, axis=out_axis)
+        table[part] = y
+    return table

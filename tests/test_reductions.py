@@ -107,6 +107,22 @@ def test_out(level, name):
     assert big == q.max()
 
 
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_pieces_of_the_result(name):
+    """Results that take several pieces, also where they go over codes not yet read."""
+    f, args = getattr(qops, name), (0.01, 3, 0.3, 2)
+    q = codes(3 * 7001 * 3, np.int16).reshape(3, 7001, 3)
+    for axis in (0, 2):
+        expected = reduction(name, q, args[:2], args[2:], np.int16, axis)
+        same(f(q, *args, axis=axis), expected)
+        kept = f(np.asfortranarray(q), *args, axis=axis, keepdims=True)
+        same(kept, np.expand_dims(expected, axis))
+        x = q.copy()
+        out = np.moveaxis(x, axis, 0)[1][::-1]
+        assert f(x, *args, axis=axis, out=out) is out
+        same(out, expected)
+
+
 @pytest.mark.parametrize("correction", [-2, 0, 1, 6])
 @pytest.mark.parametrize("dtype", CODES)
 @pytest.mark.parametrize("name", ["qvar", "qstd"])

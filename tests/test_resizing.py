@@ -118,6 +118,32 @@ def test_nearest(level, dtype):
     same(got, oracles.requantize(expected, 0.1, 3, 0.2, 1, np.int8))
 
 
+@pytest.mark.parametrize(
+    ("shape", "sizes"),
+    [
+        ((2, 3, 500_000), (300_001,)),
+        ((1, 2, 300, 410), (700, 900)),
+        ((3, 150, 9, 11), (17, 40)),
+        ((2, 40, 210, 190), (21, 600)),
+        ((2, 40, 210, 190), (10, 15)),
+        ((1, 3, 2, 600, 300), (3, 700, 150)),
+    ],
+)
+def test_nearest_in_pieces(shape, sizes):
+    """Pieces begin and end within each of the dimensions, and dimensions shrink."""
+    q = codes(int(np.prod(shape)), np.int16).reshape(shape)
+    expected = q
+    for axis, m in enumerate(sizes, 2):
+        expected = expected.take(np.arange(m) * shape[axis] // m, axis)
+    same(qops.qinterpolate(q, 0.1, 3, size=sizes), expected)
+    other = oracles.requantize(expected, 0.1, 3, 0.2, 1, np.uint16)
+    to = {"out_scale": 0.2, "out_zero_point": 1, "dtype": np.uint16}
+    same(qops.qinterpolate(q, 0.1, 3, size=sizes, **to), other)
+    last = np.ascontiguousarray(np.moveaxis(q, 1, -1))
+    got = qops.qinterpolate(last, 0.1, 3, size=sizes, channels_last=True)
+    same(np.moveaxis(got, -1, 1), expected)
+
+
 def test_layouts():
     wide = codes(4 * 10 * 12, np.uint8).reshape(2, 2, 10, 12)
     q = wide[:, ::-1, ::2, ::-3]

@@ -245,17 +245,20 @@ def test_table_of_float64():
     same(table, np.exp(x.astype(np.float64)))
 
 
-def test_tables_of_channels():
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+def test_tables_of_channels(dtype):
+    """Those of 16 bits take several pieces."""
     scales, zeros = np.array([0.1, 0.2, 0.3]), np.array([1, -2, 3])
-    rows = qops.lookup_table(np.tanh, np.int8, scales, zeros, np.int8, 1 / 128)
-    assert rows.shape == (3, 256)
-    for row, scale, zero in zip(rows, scales, zeros, strict=True):
-        args = (float(scale), int(zero), np.int8, 1 / 128)
-        same(row, qops.lookup_table(np.tanh, np.int8, *args))
-    rows = qops.lookup_table(np.tanh, np.int8, 0.1, 0, np.int8, scales, zeros)
+    rows = qops.lookup_table(np.tanh, dtype, scales, zeros, np.int8, 1 / 128)
+    real = qops.lookup_table(np.tanh, dtype, scales, zeros, np.float64)
+    for row, numbers, scale, zero in zip(rows, real, scales, zeros, strict=True):
+        args = np.tanh, dtype, float(scale), int(zero)
+        same(row, qops.lookup_table(*args, np.int8, 1 / 128))
+        same(numbers, qops.lookup_table(*args, np.float64))
+    rows = qops.lookup_table(np.tanh, dtype, 0.1, 0, np.int8, scales, zeros)
     for row, scale, zero in zip(rows, scales, zeros, strict=True):
         args = (0.1, 0, np.int8, float(scale), int(zero))
-        same(row, qops.lookup_table(np.tanh, np.int8, *args))
+        same(row, qops.lookup_table(np.tanh, dtype, *args))
 
 
 @pytest.mark.parametrize(
