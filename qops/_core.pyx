@@ -2427,6 +2427,10 @@ def hsum(q, axis=None, *, keepdims=False):
     OverflowError
         If a sum is beyond int64 (more than 2**32 int32 codes).
 
+    Notes
+    -----
+    Along an axis, temporaries take 16 bytes for each result.
+
     Examples
     --------
     >>> import numpy as np, qops
@@ -2459,6 +2463,10 @@ def hsum_sq(q, axis=None, *, keepdims=False):
     ------
     TypeError, ValueError, OverflowError
         As in `hsum`.
+
+    Notes
+    -----
+    Along an axis, temporaries take 16 bytes for each result.
 
     Examples
     --------

@@ -331,7 +331,7 @@ def _codes_of(
 ) -> Any:
     """Return the codes of real numbers, rounded to float32 first."""
     with np.errstate(over="ignore"):
-        numbers = real_numbers(op, name, value).astype(np.float32)
+        numbers = real_numbers(op, name, value).astype(np.float32, copy=False)
     return quantize(numbers, *pair, dtype=dtype)
 
 

@@ -82,7 +82,9 @@ class _Call:
         numbers = [_three(v, np.float32) for v in (*first[1:], *second)]
         pair = self.out_scale, self.out_zero
         if x.dtype == y.dtype and x.dtype.itemsize == 1:
-            normalize(x, center, *numbers, *map(_plain, pair), y)
+            gain, shift, weight, bias = numbers
+            to_scale, to_zero = map(_plain, pair)
+            normalize(x, center, gain, shift, weight, bias, to_scale, to_zero, y)
         else:
             wide = [np.broadcast_to(v, shape) for v in (center, *numbers)]
             self._in_pieces(x, wide[0], wide[1:], pair, y)
@@ -289,6 +291,10 @@ def qlayer_norm(
     TypeError, ValueError
         As in `qbatch_norm`; or if the axes are not the last ones.
 
+    Notes
+    -----
+    Statistics take 64 bytes for each row. What is not contiguous is copied first.
+
     Examples
     --------
     >>> import numpy as np, qops
@@ -364,6 +370,10 @@ def qgroup_norm(
     ------
     TypeError, ValueError
         As in `qbatch_norm`; or for another axis or number of groups.
+
+    Notes
+    -----
+    Statistics take 64 bytes for each group. What is not contiguous is copied first.
 
     Examples
     --------

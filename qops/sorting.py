@@ -70,6 +70,10 @@ def qargmax(q: ArrayLike, axis: int | None = None, *, keepdims: bool = False) ->
     TypeError, ValueError
         As in `qargmin`.
 
+    Notes
+    -----
+    As in `qargmin`, NumPy copies what is not contiguous along the axis.
+
     Examples
     --------
     >>> import numpy as np, qops
