@@ -455,6 +455,10 @@ def qavg_pool(
     TypeError, ValueError
         As in `qmax_pool`.
 
+    Notes
+    -----
+    What is not contiguous is copied first.
+
     Examples
     --------
     >>> import numpy as np, qops
@@ -512,6 +516,10 @@ def qadaptive_max_pool(
     TypeError, ValueError
         As in `qmax_pool`.
 
+    Notes
+    -----
+    What is not contiguous is copied first.
+
     Examples
     --------
     >>> import numpy as np, qops
@@ -562,6 +570,10 @@ def qadaptive_avg_pool(
     TypeError, ValueError
         As in `qmax_pool`.
 
+    Notes
+    -----
+    What is not contiguous is copied first.
+
     Examples
     --------
     >>> import numpy as np, qops
@@ -606,6 +618,10 @@ def qglobal_avg_pool(
     ------
     TypeError, ValueError
         As in `qmax_pool`.
+
+    Notes
+    -----
+    What is not contiguous is copied first.
 
     Examples
     --------
