@@ -180,8 +180,8 @@ def check_pairs(
 ) -> None: ...
 def pool(
     q: NDArray[Any],
-    dims: list[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]],
-    sliding: tuple[int, int, int, int] | None,
+    windows: list[Any],
+    pad: int,
     how: list[Any],
     out: NDArray[Any],
 ) -> None: ...

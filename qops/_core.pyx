@@ -180,7 +180,7 @@ cdef extern from "pooling.h" nogil:
         const int64_t *first
         const int64_t *taps
         const int64_t *kind
-        size_t kinds
+        size_t kinds, most
     ctypedef struct pooling:
         qops_window_fn *fn
         qops_table_fn *take
@@ -1594,17 +1594,16 @@ cdef class _PoolPart:
 
 
 def pool(
-    cnp.ndarray q not None, list dims not None, sliding, list how not None,
+    cnp.ndarray q not None, list windows not None, int pad, list how not None,
     cnp.ndarray out not None
 ):
     """Pool q (outer, depth, height, width, channels) to out, both contiguous.
 
-    Each of dims is (dilation, first, taps, kind) with int64 arrays for the indices of
-    an output dimension; sliding is (kernel, stride, padding, code of
-    padding) of the width if rows are to be padded, else None;
-    how has for each kind of depth, height and width None for maxima, or a (factor,
-    offset, zero) for means (`qops_mean`), or a table of results for all sums of codes
-    minus the lowest one. Arguments are as pooling.py has checked and made them.
+    The windows are those of pooling.py for depth, height and width; pad is the code of
+    padding if rows are to be padded. how has for each kind of depth, height and width
+    None for maxima, or a (factor, offset, zero) for means (`qops_mean`), or a table of
+    results for all sums of codes minus the lowest one. Arguments are as pooling.py has
+    checked and made them.
     """
     cdef const kernel_table *kernels = table_in_use()
     cdef _PoolPart part = _PoolPart()
@@ -1617,21 +1616,19 @@ def pool(
     cdef Py_ssize_t i, n_outer = cnp.PyArray_DIM(q, 0)
     cdef size_t span
     memset(p, 0, sizeof(pooling))
-    part.most_taps = part.most_rows = 1
     for d in range(POOL_DIMS):
-        dilation, first, taps, kind = dims[d]
+        dilation, first, taps, most, kind, kinds, padded = windows[d]
         p.dim[d].n_in, p.dim[d].out = cnp.PyArray_DIM(q, d + 1), first.size
-        p.dim[d].dilation = dilation
+        p.dim[d].dilation, p.dim[d].most, p.dim[d].kinds = dilation, most, len(kinds)
         p.dim[d].first = <const int64_t *>cnp.PyArray_DATA(first)
         p.dim[d].taps = <const int64_t *>cnp.PyArray_DATA(taps)
         p.dim[d].kind = <const int64_t *>cnp.PyArray_DATA(kind)
-        p.dim[d].kinds = kind.max() + 1
-        part.most_taps *= taps.max()
-        if d < 2:
-            part.most_rows *= taps.max()
+    part.most_rows = p.dim[0].most * p.dim[1].most
+    part.most_taps = part.most_rows * p.dim[2].most
     p.channels, p.y_size = cnp.PyArray_DIM(q, 4), cnp.PyArray_ITEMSIZE(out)
-    if sliding is not None:
-        p.kernel, p.stride, p.padding, p.pad = sliding
+    if padded is not None:
+        p.kernel, p.stride, p.padding = padded
+        p.pad = pad
         span = (p.dim[2].out - 1) * p.stride + p.dim[2].dilation * (p.kernel - 1) + 1
         p.phase = (span + p.stride - 1) // p.stride
         part.most_taps = part.most_rows * p.kernel

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ._core import interpolate, requantize
-from .comparisons import same_pair
 from .pooling import Ints, SpatialCall
 
 Array = NDArray[Any]
@@ -148,11 +147,10 @@ def _nearest(call: SpatialCall, sizes: list[int], to: Array) -> None:
         axis = i + (1 if call.channels_last else 2)
         index = np.arange(m) * n // m
         codes = np.take(codes, index, axis)
-    pair, out_pair = (call.scale, call.zero), (call.out_scale, call.out_zero)
-    if codes.dtype == to.dtype and same_pair(pair, out_pair):
+    if codes.dtype == to.dtype and call.same_pair():
         to[...] = codes
     else:
-        requantize(codes, *pair, *out_pair, out=to)
+        requantize(codes, *call.pair, *call.out_pair, out=to)
 
 
 def _blend(call: SpatialCall, sizes: list[int], corners: bool, to: Array) -> None:
@@ -174,10 +172,10 @@ def _blend(call: SpatialCall, sizes: list[int], corners: bool, to: Array) -> Non
         x.reshape(*x.shape[:3], -1),
         dims,
         channels,
-        float(call.scale),
-        int(call.zero),
-        float(call.out_scale),
-        int(call.out_zero),
+        float(call.pair[0]),
+        int(call.pair[1]),
+        float(call.out_pair[0]),
+        int(call.out_pair[1]),
         y,
     )
 

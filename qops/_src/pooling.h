@@ -21,7 +21,7 @@ typedef struct {
     size_t in, out;
     ptrdiff_t dilation;
     const int64_t *first, *taps, *kind; /* of each output index */
-    size_t kinds;
+    size_t kinds, most;                 /* how many there are; the most taps */
 } pool_dim;
 
 typedef struct {
