@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ._arrays import pair_or
 from ._core import (
+    FEW_CHANNELS,
     check_pairs,
     code_array,
     code_range,
-    hsum,
     pool,
     quantize,
+    real_means,
     requantize,
     result_array,
 )
@@ -26,7 +27,6 @@ from .comparisons import same_pair
 Array = NDArray[Any]
 Ints = int | Sequence[int]
 
-_FEW_CHANNELS = 16  # fewer are not worth a step of a kernel for each column
 _MOST_SUMMED = 257  # codes of 8 bits whose sum, less the lowest codes, fits 16 bits
 _KEPT = 4096  # outputs of a dimension whose windows are kept for the next call
 
@@ -53,18 +53,16 @@ class SpatialCall:
         pair: tuple[Any, Any],
         out_pair: tuple[Any, Any],
         channels_last: bool,
-        most_bytes: int = 1,
     ) -> None:
         x = code_array(op, "q", q)
-        if x.dtype.itemsize > most_bytes:
-            names = ("uint8 or int8", "uint8, int8, uint16 or int16")[most_bytes - 1]
-            raise TypeError(f"{op}: q is {x.dtype}, not {names}")
         if not 3 <= x.ndim <= 5:
             raise ValueError(
                 f"{op}: q has shape {x.shape}, not samples, channels and one to three "
                 f"spatial dimensions"
             )
         self.op, self.channels_last = op, channels_last
+        self.per_channel = False
+        self.axis = x.ndim - 1 if channels_last else 1
         self.pair, self.out_pair = pair, pair_or(pair, out_pair)
         self.given_out = any(p is not None for p in out_pair)
         check_pairs(op, "", *pair, x.dtype, (), None)
@@ -120,9 +118,18 @@ class SpatialCall:
             direct = False
         return y, y if direct else np.empty(shape, to)
 
-    def pool(self, windows: list[Windows], pad: int, how: list[Any], y: Array) -> None:
+    def pool(
+        self, windows: list[Windows], pad: int, how: list[Any], y: Array, *pairs: Any
+    ) -> None:
         """Run the kernel."""
-        pool(self.flat(self.x), _of_three(windows), pad, how, self.flat(y))
+        three = [_NO_WINDOWS] * (3 - len(windows)) + windows
+        pool(self.flat(self.x), three, pad, how, self.flat(y), *pairs)
+
+    def narrow(self, taps: int) -> bool:
+        """Say whether sums of so many codes fit 16 bits, and all have one pair."""
+        return (
+            self.x.dtype.itemsize == 1 and taps <= _MOST_SUMMED and not self.per_channel
+        )
 
     def flat(self, a: Array) -> Array:
         """View an array as (outer, depth, height, width, channels)."""
@@ -134,11 +141,6 @@ class SpatialCall:
 
 _ONE = np.ones(1, np.int64)
 _NO_WINDOWS = Windows(1, 0 * _ONE, _ONE, 1, 0 * _ONE, ((1, 1),))
-
-
-def _of_three(windows: list[Windows]) -> list[Windows]:
-    """Return the windows of three dimensions."""
-    return [_NO_WINDOWS] * (3 - len(windows)) + windows
 
 
 def _sliding(
@@ -168,7 +170,11 @@ def _sliding(
                 f"{call.op}: kernel is {kernel} with dilation {dilation} and padding "
                 f"{padding}, more than the {n} elements of a dimension"
             )
-        padded = i == len(kernels) - 1 and call.channels < _FEW_CHANNELS
+        padded = (
+            i == len(kernels) - 1
+            and call.channels < FEW_CHANNELS
+            and (include_pad is None or call.narrow(math.prod(kernels)))
+        )
         make = _slide if n <= _KEPT else _slide.__wrapped__
         w = make(*of, bool(ceil_mode), include_pad, padded)
         if w is None:
@@ -267,7 +273,8 @@ def _avg_pool(
     y, to = call.result(windows, dtype, out)
     if to.size == 0:
         return y
-    if math.prod(w.kinds[-1][0] for w in windows) <= _MOST_SUMMED:
+    narrow = call.narrow(math.prod(w.kinds[-1][0] for w in windows))
+    if narrow and (call.channels >= FEW_CHANNELS or windows[-1].padded):
         how = _means(
             call.x.dtype,
             (float(call.pair[0]), int(call.pair[1])),
@@ -278,20 +285,14 @@ def _avg_pool(
         )
         call.pool(windows, int(call.pair[1]), how, to)
     else:
-        flat = call.flat(call.x), call.flat(to)
-        _average_large(call, flat[0], _of_three(windows), divisor, flat[1])
+        counts = _counts(tuple(w.kinds for w in windows), divisor)
+        n = to.shape[call.axis]
+        scales = np.full(n, np.asarray(call.pair[0], np.float32), np.float64)
+        zeros = np.full(n, call.pair[1], np.int64)
+        call.pool(windows, 0, counts, to, (scales, zeros, *call.out_pair))
     if to is not y:
         y[...] = to
     return y
-
-
-def _average(
-    sums: Any, scale: float, divisor: int, out_pair: tuple[Any, Any], **to: Any
-) -> Any:
-    """Quantize float32(float64(sum) * scale / divisor)."""
-    real = np.asarray(sums, np.float64) * float(np.float32(scale)) / divisor
-    with np.errstate(over="ignore"):
-        return quantize(real.astype(np.float32), *out_pair, **to)
 
 
 Mean = tuple[float, int, int]
@@ -322,6 +323,20 @@ def _means(
     return [mean if direct else table for table, mean in results]
 
 
+@lru_cache(maxsize=32)
+def _counts(
+    kinds: tuple[tuple[tuple[int, int], ...], ...], divisor: int | None
+) -> list[tuple[int, float]]:
+    """Return for each kind of window its taps, and what to divide their sum by."""
+    return [
+        (
+            math.prod(taps for taps, _ in kind),
+            float(divisor or math.prod(by for _, by in kind)),
+        )
+        for kind in itertools.product(*kinds)
+    ]
+
+
 @lru_cache(maxsize=128)  # of up to 64 Ki entries
 def _table(
     dtype: np.dtype[Any],
@@ -338,7 +353,8 @@ def _table(
     """
     low, high = code_range("qavg_pool", dtype)
     sums = np.arange(taps * low, taps * high + 1) - taps * pair[1]
-    table: Array = _average(sums, pair[0], divisor, out_pair, dtype=out_dtype)
+    real = real_means(sums, float(np.float32(pair[0])), divisor)
+    table: Array = quantize(real, *out_pair, dtype=out_dtype)
     least, most = code_range("qavg_pool", out_dtype)
     scale, out_scale = map(np.float32, (pair[0], out_pair[0]))
     with np.errstate(over="ignore", invalid="ignore"):  # then it is not used
@@ -350,26 +366,6 @@ def _table(
     if not same or not (np.abs(t) < 2**30).all():
         return table, None
     return table, (float(factor), taps * (pair[1] - low), out_pair[1])
-
-
-def _average_large(
-    call: SpatialCall, x: Array, windows: list[Windows], divisor: int | None, y: Array
-) -> None:
-    """Average windows that are so large that there are few: one by one."""
-    scale, zero = float(call.pair[0]), int(call.pair[1])
-    for at in np.ndindex(*y.shape[1:4]):
-        of = [
-            slice(int(w.first[i]), int(w.first[i] + w.taps[i]))
-            for w, i in zip(windows, at, strict=True)
-        ]
-        taps = math.prod(s.stop - s.start for s in of)
-        by = divisor or math.prod(
-            w.kinds[w.kind[i]][1] for w, i in zip(windows, at, strict=True)
-        )
-        sums = hsum(x[:, of[0], of[1], of[2]], (1, 2, 3)) - taps * zero
-        y[:, at[0], at[1], at[2]] = _average(
-            sums, scale, by, call.out_pair, dtype=y.dtype
-        )
 
 
 def qmax_pool(

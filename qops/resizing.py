@@ -6,13 +6,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._core import interpolate, requantize
+from ._core import FEW_CHANNELS, interpolate, requantize
 from .pooling import Ints, SpatialCall
 
 Array = NDArray[Any]
 
 _MODES = {"nearest": (1, 2, 3), "linear": (1,), "bilinear": (2,), "trilinear": (3,)}
-_FEW_CHANNELS = 16  # fewer are not worth a step of a kernel for each column
 
 
 def qinterpolate(
@@ -93,7 +92,9 @@ def qinterpolate(
     """
     op = "qinterpolate"
     pairs = (scale, zero_point), (out_scale, out_zero_point)
-    call = SpatialCall(op, q, *pairs, channels_last, most_bytes=2)
+    call = SpatialCall(op, q, *pairs, channels_last)
+    if call.x.dtype.itemsize > 2:
+        raise TypeError(f"{op}: q is {call.x.dtype}, not uint8, int8, uint16 or int16")
     if mode not in _MODES:
         raise ValueError(f"{op}: mode is {mode!r}, not one of {', '.join(_MODES)}")
     ndim = len(call.spatial)
@@ -162,7 +163,7 @@ def _blend(call: SpatialCall, sizes: list[int], corners: bool, to: Array) -> Non
     channels = x.shape[-1]
     low, high, *weights = dims[-1]
     low, high = low * channels, high * channels
-    if channels < _FEW_CHANNELS:  # each is a column of its own
+    if channels < FEW_CHANNELS:  # each is a column of its own
         each = np.arange(channels)
         low, high = ((v[:, None] + each).reshape(-1) for v in (low, high))
         weights = [np.repeat(w, channels) for w in weights]

@@ -310,6 +310,11 @@ static INLINE vi32 vi32_mul(vi32 a, vi32 b) {
     return a;
 }
 
+static INLINE vi32 vi32_max(vi32 a, vi32 b) {
+    for (int k = 0; k < 4; k++) a.v[k] = _mm256_max_epi32(a.v[k], b.v[k]);
+    return a;
+}
+
 /* Packing works within 128-bit halves: packs(v0, v1) holds v0.low v1.low v0.high v1.high. */
 static INLINE vcodes vcodes_from_sum(qops_dtype out, vi32 t, vi32 zero) {
     vcodes r;

@@ -122,6 +122,7 @@ static INLINE vi32 vi32_round(vf32 v) { return vi32_from_f64(vf64_round(v)); } /
 static INLINE vi32 vi32_add(vi32 a, vi32 b) { return a + b; }
 static INLINE vi32 vi32_sub(vi32 a, vi32 b) { return a - b; }
 static INLINE vi32 vi32_mul(vi32 a, vi32 b) { return a * b; }
+static INLINE vi32 vi32_max(vi32 a, vi32 b) { return a > b ? a : b; }
 
 /* t + zero, saturated to the codes of dtype out (8 or 16 bits); t as vi32_round_quotient gives it,
  * zero such a code */
