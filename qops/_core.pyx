@@ -173,7 +173,7 @@ cdef extern from "reductions.h" nogil:
         int64_t *, run_buffers *)
 
 cdef extern from "pooling.h" nogil:
-    enum: POOL_DIMS, POOL_FEW
+    enum: POOL_DIMS, POOL_FEW, POOL_WIDE
     ctypedef struct pool_dim:
         size_t n_in "in"
         size_t out
@@ -181,7 +181,7 @@ cdef extern from "pooling.h" nogil:
         const int64_t *first
         const int64_t *taps
         const int64_t *kind
-        size_t kinds, most
+        size_t kinds, most, extent
     ctypedef struct pool_count:
         int64_t taps
         double divisor
@@ -199,11 +199,16 @@ cdef extern from "pooling.h" nogil:
         const void *const *how
         pool_dim dim[3]
         size_t channels, x_size, y_size
+        const int64_t *runs
+        char *columns
         const void **taps
-        const char **rows
         char *padded
+        const char **held
         int32_t pad
         size_t kernel, stride, padding, phase
+    size_t pool_slots(const pooling *)
+    size_t pool_slot_bytes(const pooling *)
+    void pool_clear(const pooling *)
     float pool_mean(int64_t, double, double)
     void pool_rows "pool"(const pooling *, const char *, char *, size_t, size_t)
 ctypedef union pool_how:
@@ -1592,23 +1597,34 @@ cdef class _PoolPart:
     cdef const char *x
     cdef char *y
     cdef size_t first, end
+    cdef bint columns
 
     def __call__(self):
         cdef pooling p = self.p
-        cdef size_t rows = p.dim[0].most * p.dim[1].most if p.means is NULL else 0
+        cdef size_t rows = p.dim[0].most * p.dim[1].most, slots = pool_slots(&p)
         cdef size_t taps = rows * max(p.dim[2].most, p.kernel)
-        cdef size_t padded = rows * p.stride * p.phase * p.channels * p.x_size
+        if p.means is not NULL:
+            taps = 0
+        elif self.columns:
+            taps = max(rows, p.dim[2].most)
+            p.columns = <char *>PyMem_RawMalloc(p.dim[2].n_in * p.channels * p.x_size)
         p.taps = <const void **>PyMem_RawMalloc(taps * sizeof(void *))
-        p.rows = <const char **>PyMem_RawMalloc(rows * sizeof(char *))
-        p.padded = <char *>PyMem_RawMalloc(padded) if padded else NULL
+        if slots > 0:
+            p.held = <const char **>PyMem_RawMalloc(slots * sizeof(char *))
+            p.padded = <char *>PyMem_RawMalloc(slots * pool_slot_bytes(&p))
         try:
-            if p.taps is NULL or p.rows is NULL or (padded and p.padded is NULL):
+            if (
+                p.taps is NULL or self.columns and p.columns is NULL
+                or slots > 0 and (p.held is NULL or p.padded is NULL)
+            ):
                 raise MemoryError
             with nogil:
+                pool_clear(&p)
                 pool_rows(&p, self.x, self.y, self.first, self.end)
         finally:
+            PyMem_RawFree(p.columns)
             PyMem_RawFree(p.taps)
-            PyMem_RawFree(p.rows)
+            PyMem_RawFree(p.held)
             PyMem_RawFree(p.padded)
 
 
@@ -1634,7 +1650,7 @@ def pool(
     cdef pooling *p = &part.p
     cdef pool_means means
     cdef program k
-    cdef cnp.ndarray first, taps, kind, table, scales, zeros
+    cdef cnp.ndarray first, taps, kind, runs, table, scales, zeros
     cdef _Pairs y
     cdef const void **pointers
     cdef pool_how *entries
@@ -1643,12 +1659,14 @@ def pool(
     cdef size_t span
     memset(p, 0, sizeof(pooling))
     for d in range(POOL_DIMS):
-        dilation, first, taps, most, kind, kinds, padded = windows[d]
+        dilation, first, taps, most, kind, kinds, runs, padded = windows[d]
         p.dim[d].n_in, p.dim[d].out = cnp.PyArray_DIM(q, d + 1), first.size
         p.dim[d].dilation, p.dim[d].most, p.dim[d].kinds = dilation, most, len(kinds)
+        p.dim[d].extent = dilation * (most - 1) + 1
         p.dim[d].first = <const int64_t *>cnp.PyArray_DATA(first)
         p.dim[d].taps = <const int64_t *>cnp.PyArray_DATA(taps)
         p.dim[d].kind = <const int64_t *>cnp.PyArray_DATA(kind)
+    p.runs = <const int64_t *>cnp.PyArray_DATA(runs)
     p.channels = cnp.PyArray_DIM(q, 4)
     p.x_size, p.y_size = cnp.PyArray_ITEMSIZE(q), cnp.PyArray_ITEMSIZE(out)
     if padded is not None:
@@ -1673,6 +1691,9 @@ def pool(
         p.means = &means
     elif how[0] is None:
         p.fn = <qops_window_fn *>_window_max.find(kernels, code, code)
+        part.columns = (
+            p.stride == 0 and p.dim[0].most * p.dim[1].most > 1
+            and (p.channels < POOL_FEW or p.dim[2].most > POOL_WIDE))
     elif isinstance(how[0], tuple):
         p.fn = <qops_window_fn *>_window_mean.find(kernels, code, code)
     else:

@@ -28,6 +28,7 @@ Array = NDArray[Any]
 Ints = int | Sequence[int]
 
 _MOST_SUMMED = 257  # codes of 8 bits whose sum, less the lowest codes, fits 16 bits
+_MANY_PHASES = 4  # of a stride: to take rows apart is not worth it
 _KEPT = 4096  # outputs of a dimension whose windows are kept for the next call
 
 
@@ -40,6 +41,7 @@ class Windows(NamedTuple):
     most: int  # of them
     kind: NDArray[np.int64]  # which of the kinds it is
     kinds: tuple[tuple[int, int], ...]  # taps that count, and what to divide by
+    runs: NDArray[np.int64]  # lengths of what is alike, and the same step apart
     padded: tuple[int, int, int] | None = None  # kernel, stride, padding of rows
 
 
@@ -140,7 +142,7 @@ class SpatialCall:
 
 
 _ONE = np.ones(1, np.int64)
-_NO_WINDOWS = Windows(1, 0 * _ONE, _ONE, 1, 0 * _ONE, ((1, 1),))
+_NO_WINDOWS = Windows(1, 0 * _ONE, _ONE, 1, 0 * _ONE, ((1, 1),), _ONE)
 
 
 def _sliding(
@@ -160,7 +162,7 @@ def _sliding(
     for i, of in enumerate(
         zip(call.spatial, kernels, strides, paddings, dilations, strict=True)
     ):
-        n, k, _, p, d = of
+        n, k, s, p, d = of
         if 2 * p > k:
             raise ValueError(
                 f"{call.op}: padding is {padding}, more than half the kernel {kernel}"
@@ -172,6 +174,7 @@ def _sliding(
             )
         padded = (
             i == len(kernels) - 1
+            and s < _MANY_PHASES
             and call.channels < FEW_CHANNELS
             and (include_pad is None or call.narrow(math.prod(kernels)))
         )
@@ -215,8 +218,10 @@ def _slide(
     # padding of a row is zeros, which count as taps
     counted = np.full_like(taps, k) if padded else taps
     kind, kinds = _kinds(counted, divisor, include_pad is not None)
+    first, most = start + before * d, int(taps.max())
+    runs = _runs(start if padded else first, counted, kind)
     rows = (k, s, p) if padded else None
-    return Windows(d, start + before * d, taps, int(taps.max()), kind, kinds, rows)
+    return Windows(d, first, taps, most, kind, kinds, runs, rows)
 
 
 def _kinds(
@@ -227,6 +232,18 @@ def _kinds(
         return np.zeros_like(taps), ((1, 1),)
     unique, kind = np.unique(np.stack([taps, divisor], 1), axis=0, return_inverse=True)
     return kind.reshape(-1), tuple((int(t), int(by)) for t, by in unique)
+
+
+def _runs(
+    first: NDArray[np.int64], taps: NDArray[np.int64], kind: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the lengths of runs of outputs that a kernel can take together."""
+    other = (np.diff(taps) != 0) | (np.diff(kind) != 0)
+    step = np.diff(first)
+    other[1:] |= (step[1:] != step[:-1]) & ~other[:-1]
+    return np.diff(np.flatnonzero(other) + 1, prepend=0, append=taps.size).astype(
+        np.int64
+    )
 
 
 def _adaptive(call: SpatialCall, size: Ints, means: bool) -> list[Windows]:
@@ -242,7 +259,9 @@ def _adapt(n: int, m: int, means: bool) -> Windows:
     o = np.arange(m, dtype=np.int64)
     first = o * n // m
     taps = -(-(o + 1) * n // m) - first
-    return Windows(1, first, taps, int(taps.max()), *_kinds(taps, taps, means))
+    kind, kinds = _kinds(taps, taps, means)
+    runs = _runs(first, taps, kind)
+    return Windows(1, first, taps, int(taps.max()), kind, kinds, runs)
 
 
 def _max_pool(
