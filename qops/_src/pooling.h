@@ -247,7 +247,8 @@ typedef struct {
     int64_t sums[POOL_CHUNK];
 } pool_held;
 
-/* The same for few channels: columns are summed first, and kept for the windows that follow */
+/* The same for few channels, from the first: columns are summed first, and kept for the windows that
+ * follow */
 static inline void pool_add_held(const pooling *p, const pool_block *b, size_t o, pool_held *held,
                                  int64_t *sums) {
     const pool_dim *d = &p->dim[2];
