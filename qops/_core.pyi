@@ -178,13 +178,18 @@ def check_pairs(
     rounded: bool = True,
     limits: tuple[int, int, str] | None = None,
 ) -> None: ...
+
+FEW_CHANNELS: int
+
 def pool(
     q: NDArray[Any],
-    dims: list[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]],
-    sliding: tuple[int, int, int, int] | None,
+    windows: list[Any],
+    pad: int,
     how: list[Any],
     out: NDArray[Any],
+    pairs: tuple[NDArray[Any], NDArray[Any], ArrayLike, ArrayLike] | None = None,
 ) -> None: ...
+def real_means(sums: NDArray[Any], scale: float, divisor: float) -> NDArray[Any]: ...
 def normalize(
     q: NDArray[Any],
     center: NDArray[Any],

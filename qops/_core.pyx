@@ -32,6 +32,7 @@ cdef extern from "qops.h" nogil:
     ctypedef struct qops_pairs:
         const float *scale
         float limit
+        bint per_element
     ctypedef struct qops_affine:
         const float *gain
         const float *shift
@@ -178,7 +179,7 @@ cdef extern from "reductions.h" nogil:
         int64_t *, run_buffers *)
 
 cdef extern from "pooling.h" nogil:
-    enum: POOL_DIMS
+    enum: POOL_DIMS, POOL_FEW, POOL_WIDE
     ctypedef struct pool_dim:
         size_t n_in "in"
         size_t out
@@ -186,19 +187,40 @@ cdef extern from "pooling.h" nogil:
         const int64_t *first
         const int64_t *taps
         const int64_t *kind
-        size_t kinds
+        size_t kinds, most, extent
+    ctypedef struct pool_count:
+        int64_t taps
+        double divisor
+    ctypedef struct pool_means:
+        qops_accumulate_fn *add
+        qops_convert_fn *quantize
+        const double *scale
+        const int64_t *zero
+        qops_params params
+        size_t channels
     ctypedef struct pooling:
+        const pool_means *means
         qops_window_fn *fn
         qops_table_fn *take
         const void *const *how
         pool_dim dim[3]
-        size_t channels, y_size
+        size_t channels, x_size, y_size
+        const int64_t *runs
+        char *columns
         const void **taps
-        const char **rows
         char *padded
-        int pad
+        const char **held
+        int32_t pad
         size_t kernel, stride, padding, phase
-    void pool_one "pool"(const pooling *, const char *, char *)
+    size_t pool_slots(const pooling *)
+    size_t pool_slot_bytes(const pooling *)
+    void pool_clear(const pooling *)
+    float pool_mean(int64_t, double, double)
+    void pool_rows "pool"(const pooling *, const char *, char *, size_t, size_t)
+ctypedef union pool_how:
+    qops_mean mean
+    pool_count count
+
 cdef extern from "interpolation.h" nogil:
     ctypedef struct blend_dim:
         size_t n_in "in"
@@ -1635,108 +1657,153 @@ def normalize(
                     fn, take_fn, x + outer * n, y + outer * n, rows, row, &p)
 
 
+FEW_CHANNELS = POOL_FEW
+
+
 @cython.final
 cdef class _PoolPart:
-    """A range of the outer dimension of a pooling, with buffers of its own."""
+    """A range of the rows of a pooling, with buffers of its own."""
 
     cdef pooling p
     cdef const char *x
     cdef char *y
-    cdef size_t outer, x_bytes, y_bytes, most_taps, most_rows
+    cdef size_t first, end
+    cdef bint columns
 
     def __call__(self):
         cdef pooling p = self.p
-        cdef size_t i, padded = 0
-        if p.stride > 0:
-            padded = self.most_rows * p.stride * p.phase * p.channels
-        p.taps = <const void **>PyMem_RawMalloc(self.most_taps * sizeof(void *))
-        p.rows = <const char **>PyMem_RawMalloc(self.most_rows * sizeof(char *))
-        p.padded = <char *>PyMem_RawMalloc(padded) if padded else NULL
+        cdef size_t rows = p.dim[0].most * p.dim[1].most, slots = pool_slots(&p)
+        cdef size_t taps = rows * max(p.dim[2].most, p.kernel)
+        if p.means is not NULL:
+            taps = 0
+        elif self.columns:
+            taps = max(rows, p.dim[2].most)
+            p.columns = <char *>PyMem_RawMalloc(p.dim[2].n_in * p.channels * p.x_size)
+        p.taps = <const void **>PyMem_RawMalloc(taps * sizeof(void *))
+        if slots > 0:
+            p.held = <const char **>PyMem_RawMalloc(slots * sizeof(char *))
+            p.padded = <char *>PyMem_RawMalloc(slots * pool_slot_bytes(&p))
         try:
-            if p.taps is NULL or p.rows is NULL or (padded and p.padded is NULL):
+            if (
+                p.taps is NULL or self.columns and p.columns is NULL
+                or slots > 0 and (p.held is NULL or p.padded is NULL)
+            ):
                 raise MemoryError
             with nogil:
-                for i in range(self.outer):
-                    pool_one(&p, self.x + i * self.x_bytes, self.y + i * self.y_bytes)
+                pool_clear(&p)
+                pool_rows(&p, self.x, self.y, self.first, self.end)
         finally:
+            PyMem_RawFree(p.columns)
             PyMem_RawFree(p.taps)
-            PyMem_RawFree(p.rows)
+            PyMem_RawFree(p.held)
             PyMem_RawFree(p.padded)
 
 
 def pool(
-    cnp.ndarray q not None, list dims not None, sliding, list how not None,
-    cnp.ndarray out not None
+    cnp.ndarray q not None, list windows not None, int pad, list how not None,
+    cnp.ndarray out not None, tuple pairs=None
 ):
     """Pool q (outer, depth, height, width, channels) to out, both contiguous.
 
-    Each of dims is (dilation, first, taps, kind) with int64 arrays for the indices of
-    an output dimension; sliding is (kernel, stride, padding, code of
-    padding) of the width if rows are to be padded, else None;
-    how has for each kind of depth, height and width None for maxima, or a (factor,
-    offset, zero) for means (`qops_mean`), or a table of results for all sums of codes
-    minus the lowest one. Arguments are as pooling.py has checked and made them.
+    The windows are those of pooling.py for depth, height and width; pad is the code of
+    padding if rows are to be padded. how has for each kind of depth, height and width
+
+    - None for maxima, if out has the dtype of q;
+    - a (factor, offset, zero) for means (`qops_mean`), likewise, or a table of results
+      for all sums of codes minus the lowest one, both of 8-bit codes;
+    - a (taps, divisor) for means with pairs: arrays of float64 scales and int64 zero
+      points of all channels of q, and scale and zero point of out, each one or many.
+
+    Arguments are as pooling.py has checked and made them.
     """
     cdef const kernel_table *kernels = table_in_use()
     cdef _PoolPart part = _PoolPart()
     cdef pooling *p = &part.p
+    cdef pool_means means
     cdef program k
-    cdef cnp.ndarray first, taps, kind, table
+    cdef cnp.ndarray first, taps, kind, runs, table, scales, zeros
+    cdef _Pairs y
     cdef const void **pointers
-    cdef qops_mean *means
-    cdef int d, code = _code_of(q)
-    cdef Py_ssize_t i, n_outer = cnp.PyArray_DIM(q, 0)
+    cdef pool_how *entries
+    cdef int d, code = _code_of(q), y_code = _code_of(out)
+    cdef Py_ssize_t i
     cdef size_t span
     memset(p, 0, sizeof(pooling))
-    part.most_taps = part.most_rows = 1
     for d in range(POOL_DIMS):
-        dilation, first, taps, kind = dims[d]
+        dilation, first, taps, most, kind, kinds, runs, padded = windows[d]
         p.dim[d].n_in, p.dim[d].out = cnp.PyArray_DIM(q, d + 1), first.size
-        p.dim[d].dilation = dilation
+        p.dim[d].dilation, p.dim[d].most, p.dim[d].kinds = dilation, most, len(kinds)
+        p.dim[d].extent = dilation * (most - 1) + 1
         p.dim[d].first = <const int64_t *>cnp.PyArray_DATA(first)
         p.dim[d].taps = <const int64_t *>cnp.PyArray_DATA(taps)
         p.dim[d].kind = <const int64_t *>cnp.PyArray_DATA(kind)
-        p.dim[d].kinds = kind.max() + 1
-        part.most_taps *= taps.max()
-        if d < 2:
-            part.most_rows *= taps.max()
-    p.channels, p.y_size = cnp.PyArray_DIM(q, 4), cnp.PyArray_ITEMSIZE(out)
-    if sliding is not None:
-        p.kernel, p.stride, p.padding, p.pad = sliding
+    p.runs = <const int64_t *>cnp.PyArray_DATA(runs)
+    p.channels = cnp.PyArray_DIM(q, 4)
+    p.x_size, p.y_size = cnp.PyArray_ITEMSIZE(q), cnp.PyArray_ITEMSIZE(out)
+    if padded is not None:
+        p.kernel, p.stride, p.padding = padded
+        p.pad = pad
         span = (p.dim[2].out - 1) * p.stride + p.dim[2].dilation * (p.kernel - 1) + 1
         p.phase = (span + p.stride - 1) // p.stride
-        part.most_taps = part.most_rows * p.kernel
-    pointers = <const void **>PyMem_RawMalloc(len(how) * sizeof(void *))
-    means = <qops_mean *>PyMem_RawMalloc(len(how) * sizeof(qops_mean))
-    if pointers is NULL or means is NULL:
-        PyMem_RawFree(pointers)
-        PyMem_RawFree(means)
-        raise MemoryError
-    for i, of in enumerate(how):
-        pointers[i] = &means[i]
-        if isinstance(of, tuple):
-            means[i].factor, means[i].offset, means[i].zero = of
-        elif of is not None:
-            table = of
-            pointers[i] = cnp.PyArray_DATA(table)
-    p.how = pointers
-    if how[0] is None:
+    if pairs is not None:
+        scales, zeros, out_scale, out_zero = pairs
+        memset(&means, 0, sizeof(means))
+        means.channels = scales.size
+        means.scale = <const double *>cnp.PyArray_DATA(scales)
+        means.zero = <const int64_t *>cnp.PyArray_DATA(zeros)
+        y = _pairs("pool", "out_", out_scale, out_zero, y_code, True,
+                   (scales.size,), 0, None)
+        means.params.y = y.pairs
+        means.params.y.per_element = not y.one_for_all()
+        means.params.divide = not pairs_limit(
+            &means.params.y, <qops_dtype>y_code, y.smallest, y.largest)
+        means.add = <qops_accumulate_fn *>_add_codes.find(kernels, code, i64)
+        means.quantize = <qops_convert_fn *>_quantize.find(kernels, f32, y_code)
+        p.means = &means
+    elif how[0] is None:
         p.fn = <qops_window_fn *>_window_max.find(kernels, code, code)
+        part.columns = (
+            p.stride == 0 and p.dim[0].most * p.dim[1].most > 1
+            and (p.channels < POOL_FEW or p.dim[2].most > POOL_WIDE))
     elif isinstance(how[0], tuple):
         p.fn = <qops_window_fn *>_window_mean.find(kernels, code, code)
     else:
         p.fn = <qops_window_fn *>_window_sum.find(kernels, code, u16)
         _set_take(&k, NULL, kernels, 2, p.y_size)
         p.take = k.take
+    pointers = <const void **>PyMem_RawMalloc(len(how) * sizeof(void *))
+    entries = <pool_how *>PyMem_RawMalloc(len(how) * sizeof(pool_how))
     try:
-        part.x_bytes = q.nbytes // n_outer
-        part.y_bytes = out.nbytes // n_outer
+        if pointers is NULL or entries is NULL:
+            raise MemoryError
+        for i, of in enumerate(how):
+            pointers[i] = &entries[i]
+            if pairs is not None:
+                entries[i].count.taps, entries[i].count.divisor = of
+            elif isinstance(of, tuple):
+                (entries[i].mean.factor, entries[i].mean.offset,
+                 entries[i].mean.zero) = of
+            elif of is not None:
+                table = of
+                pointers[i] = cnp.PyArray_DATA(table)
+        p.how = pointers
         part.x, part.y = cnp.PyArray_BYTES(q), cnp.PyArray_BYTES(out)
-        part.outer = n_outer
+        part.first, part.end = 0, cnp.PyArray_DIM(q, 0) * p.dim[0].out * p.dim[1].out
         part()
     finally:
         PyMem_RawFree(pointers)
-        PyMem_RawFree(means)
+        PyMem_RawFree(entries)
+
+
+def real_means(cnp.ndarray sums not None, double scale, double divisor):
+    """Return float32(float64(sum) * scale / divisor) of int64 sums."""
+    cdef cnp.ndarray means = np.empty(sums.size, np.float32)
+    cdef const int64_t *x = <const int64_t *>cnp.PyArray_DATA(sums)
+    cdef float *y = <float *>cnp.PyArray_DATA(means)
+    cdef Py_ssize_t i
+    for i in range(sums.size):
+        y[i] = pool_mean(x[i], scale, divisor)
+    return means
 
 
 def interpolate(

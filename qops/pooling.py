@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ._arrays import pair_or
 from ._core import (
+    FEW_CHANNELS,
     check_pairs,
     code_array,
     code_range,
-    hsum,
     pool,
     quantize,
+    real_means,
     requantize,
     result_array,
 )
@@ -26,18 +27,22 @@ from .comparisons import same_pair
 Array = NDArray[Any]
 Ints = int | Sequence[int]
 
-_FEW_CHANNELS = 16  # fewer are not worth a step of a kernel for each column
 _MOST_SUMMED = 257  # codes of 8 bits whose sum, less the lowest codes, fits 16 bits
+_MANY_PHASES = 4  # of a stride: to take rows apart is not worth it
+_KEPT = 4096  # outputs of a dimension whose windows are kept for the next call
 
 
-class _Windows(NamedTuple):
-    """Where the windows of a dimension lie, an element for each output index."""
+class Windows(NamedTuple):
+    """Where the windows of a dimension lie; arrays have an element for each output."""
 
     dilation: int
     first: NDArray[np.int64]  # the first tap that lies inside
     taps: NDArray[np.int64]  # how many do
-    divisor: NDArray[np.int64]
-    sliding: tuple[int, int, int] | None = None  # kernel, stride, padding
+    most: int  # of them
+    kind: NDArray[np.int64]  # which of the kinds it is
+    kinds: tuple[tuple[int, int], ...]  # taps that count, and what to divide by
+    runs: NDArray[np.int64]  # lengths of what is alike, and the same step apart
+    padded: tuple[int, int, int] | None = None  # kernel, stride, padding of rows
 
 
 class SpatialCall:
@@ -50,23 +55,22 @@ class SpatialCall:
         pair: tuple[Any, Any],
         out_pair: tuple[Any, Any],
         channels_last: bool,
-        most_bytes: int = 1,
     ) -> None:
         x = code_array(op, "q", q)
-        if x.dtype.itemsize > most_bytes:
-            names = ("uint8 or int8", "uint8, int8, uint16 or int16")[most_bytes - 1]
-            raise TypeError(f"{op}: q is {x.dtype}, not {names}")
         if not 3 <= x.ndim <= 5:
             raise ValueError(
                 f"{op}: q has shape {x.shape}, not samples, channels and one to three "
                 f"spatial dimensions"
             )
         self.op, self.channels_last = op, channels_last
-        self.scale, self.zero = pair
-        self.out_scale, self.out_zero = pair_or(pair, out_pair)
+        self.per_channel = False
+        self.axis = x.ndim - 1 if channels_last else 1
+        self.pair, self.out_pair = pair, pair_or(pair, out_pair)
+        self.given_out = any(p is not None for p in out_pair)
         check_pairs(op, "", *pair, x.dtype, (), None)
         self.x = np.ascontiguousarray(x, x.dtype.newbyteorder("="))
         self.spatial = x.shape[1:-1] if channels_last else x.shape[2:]
+        self.channels = x.shape[-1] if channels_last else 1  # beside each other
         for i, n in enumerate(self.spatial):
             if n == 0:
                 axis = i + (1 if channels_last else 2)
@@ -74,10 +78,15 @@ class SpatialCall:
                     f"{op}: q has shape {x.shape}, which has nothing along axis {axis}"
                 )
 
+    def same_pair(self) -> bool:
+        """Say whether the result has the parameters of q."""
+        return not self.given_out or same_pair(self.pair, self.out_pair)
+
     def each(self, name: str, value: Ints, least: int) -> list[int]:
         """Return a number for each spatial dimension, checked."""
         n = len(self.spatial)
-        given: list[Any] = [value] * n if np.ndim(value) == 0 else [*np.array(value)]
+        one = type(value) is int or np.ndim(value) == 0
+        given: list[Any] = [value] * n if one else [*np.array(value)]
         if len(given) != n:
             raise ValueError(
                 f"{self.op}: {name} is {value}, not one number or {n} of them"
@@ -92,7 +101,7 @@ class SpatialCall:
         return numbers
 
     def result(
-        self, windows: list[_Windows], dtype: DTypeLike | None, out: Array | None
+        self, windows: list[Windows], dtype: DTypeLike | None, out: Array | None
     ) -> tuple[Array, Array]:
         """Return the result, and a contiguous array for it that overlaps nothing."""
         return self.sized_result([w.first.size for w in windows], dtype, out)
@@ -105,46 +114,35 @@ class SpatialCall:
         shape = (n, *sizes, c) if self.channels_last else (n, c, *sizes)
         y = result_array(self.op, out, dtype, self.x.dtype, shape)
         to = y.dtype.newbyteorder("=")
-        check_pairs(self.op, "out_", self.out_scale, self.out_zero, to, (), None)
+        check_pairs(self.op, "out_", *self.out_pair, to, (), None)
         direct = y.flags.c_contiguous and y.dtype.isnative
         if out is not None and np.may_share_memory(self.x, y):
             direct = False
         return y, y if direct else np.empty(shape, to)
 
     def pool(
-        self,
-        windows: list[_Windows],
-        kinds: list[Any],
-        pad: int,
-        how: list[Any],
-        y: Array,
+        self, windows: list[Windows], pad: int, how: list[Any], y: Array, *pairs: Any
     ) -> None:
-        """Run the kernel; kinds has that of each output index."""
-        dims = [
-            (w.dilation, w.first, w.taps, kind)
-            for w, kind in zip(_padded(windows), kinds, strict=True)
-        ]
-        sliding = (*(windows[-1].sliding or ()), pad) if self.pads(windows) else None
-        pool(self.flat(self.x), dims, sliding, how, self.flat(y))
+        """Run the kernel."""
+        three = [_NO_WINDOWS] * (3 - len(windows)) + windows
+        pool(self.flat(self.x), three, pad, how, self.flat(y), *pairs)
 
-    def pads(self, windows: list[_Windows]) -> bool:
-        """Say whether rows get their padding, and so every window all of its taps."""
-        channels = self.x.shape[-1] if self.channels_last else 1
-        return windows[-1].sliding is not None and channels < _FEW_CHANNELS
+    def narrow(self, taps: int) -> bool:
+        """Say whether sums of so many codes fit 16 bits, and all have one pair."""
+        return (
+            self.x.dtype.itemsize == 1 and taps <= _MOST_SUMMED and not self.per_channel
+        )
 
     def flat(self, a: Array) -> Array:
         """View an array as (outer, depth, height, width, channels)."""
         spatial = a.shape[1:-1] if self.channels_last else a.shape[2:]
         ones = (1,) * (3 - len(spatial))
         outer = a.shape[:1] if self.channels_last else (a.shape[0] * a.shape[1],)
-        channels = a.shape[-1:] if self.channels_last else (1,)
-        return a.reshape(*outer, *ones, *spatial, *channels)
+        return a.reshape(*outer, *ones, *spatial, self.channels)
 
 
-def _padded(windows: list[_Windows]) -> list[_Windows]:
-    """Return the windows of three dimensions."""
-    zero, one = np.zeros(1, np.int64), np.ones(1, np.int64)
-    return [_Windows(1, zero, one, one)] * (3 - len(windows)) + windows
+_ONE = np.ones(1, np.int64)
+_NO_WINDOWS = Windows(1, 0 * _ONE, _ONE, 1, 0 * _ONE, ((1, 1),), _ONE)
 
 
 def _sliding(
@@ -154,71 +152,131 @@ def _sliding(
     padding: Ints,
     dilation: Ints,
     ceil_mode: bool,
-    count_include_pad: bool,
-) -> list[_Windows]:
+    include_pad: bool | None,
+) -> list[Windows]:
     kernels = call.each("kernel", kernel, 1)
     strides = kernels if stride is None else call.each("stride", stride, 1)
     paddings = call.each("padding", padding, 0)
     dilations = call.each("dilation", dilation, 1)
     windows = []
-    for n, k, s, p, d in zip(
-        call.spatial, kernels, strides, paddings, dilations, strict=True
+    for i, of in enumerate(
+        zip(call.spatial, kernels, strides, paddings, dilations, strict=True)
     ):
+        n, k, s, p, d = of
         if 2 * p > k:
             raise ValueError(
                 f"{call.op}: padding is {padding}, more than half the kernel {kernel}"
             )
-        extent = d * (k - 1) + 1
-        rest = n + 2 * p - extent
-        if rest < 0:
+        if n + 2 * p < d * (k - 1) + 1:
             raise ValueError(
                 f"{call.op}: kernel is {kernel} with dilation {dilation} and padding "
                 f"{padding}, more than the {n} elements of a dimension"
             )
-        size = (-(-rest // s) if ceil_mode else rest // s) + 1
-        if (size - 1) * s >= n + p:  # it would begin in the padding behind
-            size -= 1
-        start = np.arange(size, dtype=np.int64) * s - p
-        before = np.maximum(-(start // d), 0)  # taps in the padding, rounded up
-        last = np.minimum((n - 1 - start) // d, k - 1)
-        if (last < before).any():
+        padded = (
+            i == len(kernels) - 1
+            and s < _MANY_PHASES
+            and call.channels < FEW_CHANNELS
+            and (include_pad is None or call.narrow(math.prod(kernels)))
+        )
+        make = _slide if n <= _KEPT else _slide.__wrapped__
+        w = make(*of, bool(ceil_mode), include_pad, padded)
+        if w is None:
             raise ValueError(
                 f"{call.op}: with kernel {kernel}, dilation {dilation} and padding "
                 f"{padding} a window has none of the {n} elements of a dimension"
             )
-        taps = last - before + 1
-        whole = np.minimum(start + k, n + p) - start
-        divisor = whole if count_include_pad else taps
-        windows.append(_Windows(d, start + before * d, taps, divisor, (k, s, p)))
+        windows.append(w)
     return windows
 
 
-def _adaptive(call: SpatialCall, size: Ints) -> list[_Windows]:
-    windows = []
-    for n, m in zip(call.spatial, call.each("size", size, 1), strict=True):
-        o = np.arange(m, dtype=np.int64)
-        first = o * n // m
-        taps = -(-(o + 1) * n // m) - first
-        windows.append(_Windows(1, first, taps, taps))
-    return windows
+@lru_cache(maxsize=128)
+def _slide(
+    n: int,
+    k: int,
+    s: int,
+    p: int,
+    d: int,
+    ceil_mode: bool,
+    include_pad: bool | None,
+    padded: bool,
+) -> Windows | None:
+    """Return the windows of n elements, or None if one has no element.
+
+    What counts is for means; `include_pad` is None if there are none.
+    """
+    rest = n + 2 * p - (d * (k - 1) + 1)
+    size = (-(-rest // s) if ceil_mode else rest // s) + 1
+    if (size - 1) * s >= n + p:  # it would begin in the padding behind
+        size -= 1
+    start = np.arange(size, dtype=np.int64) * s - p
+    before = np.maximum(-(start // d), 0)  # taps in the padding, rounded up
+    last = np.minimum((n - 1 - start) // d, k - 1)
+    if (last < before).any():
+        return None
+    taps = last - before + 1
+    divisor = np.minimum(start + k, n + p) - start if include_pad else taps
+    # padding of a row is zeros, which count as taps
+    counted = np.full_like(taps, k) if padded else taps
+    kind, kinds = _kinds(counted, divisor, include_pad is not None)
+    first, most = start + before * d, int(taps.max())
+    runs = _runs(start if padded else first, counted, kind)
+    rows = (k, s, p) if padded else None
+    return Windows(d, first, taps, most, kind, kinds, runs, rows)
+
+
+def _kinds(
+    taps: NDArray[np.int64], divisor: NDArray[np.int64], means: bool
+) -> tuple[NDArray[np.int64], tuple[tuple[int, int], ...]]:
+    """Return of which kind each window is, and all kinds; one of maxima."""
+    if not means:
+        return np.zeros_like(taps), ((1, 1),)
+    unique, kind = np.unique(np.stack([taps, divisor], 1), axis=0, return_inverse=True)
+    return kind.reshape(-1), tuple((int(t), int(by)) for t, by in unique)
+
+
+def _runs(
+    first: NDArray[np.int64], taps: NDArray[np.int64], kind: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the lengths of runs of outputs that a kernel can take together."""
+    other = (np.diff(taps) != 0) | (np.diff(kind) != 0)
+    step = np.diff(first)
+    other[1:] |= (step[1:] != step[:-1]) & ~other[:-1]
+    return np.diff(np.flatnonzero(other) + 1, prepend=0, append=taps.size).astype(
+        np.int64
+    )
+
+
+def _adaptive(call: SpatialCall, size: Ints, means: bool) -> list[Windows]:
+    sizes = call.each("size", size, 1)
+    return [
+        (_adapt if m <= _KEPT else _adapt.__wrapped__)(n, m, means)
+        for n, m in zip(call.spatial, sizes, strict=True)
+    ]
+
+
+@lru_cache(maxsize=128)
+def _adapt(n: int, m: int, means: bool) -> Windows:
+    o = np.arange(m, dtype=np.int64)
+    first = o * n // m
+    taps = -(-(o + 1) * n // m) - first
+    kind, kinds = _kinds(taps, taps, means)
+    runs = _runs(first, taps, kind)
+    return Windows(1, first, taps, int(taps.max()), kind, kinds, runs)
 
 
 def _max_pool(
     call: SpatialCall,
-    windows: list[_Windows],
+    windows: list[Windows],
     dtype: DTypeLike | None,
     out: Array | None,
 ) -> Any:
     y, to = call.result(windows, dtype, out)
-    pair, out_pair = (call.scale, call.zero), (call.out_scale, call.out_zero)
-    same = to.dtype == call.x.dtype and same_pair(pair, out_pair)
     codes = to if to.dtype == call.x.dtype else np.empty(to.shape, call.x.dtype)
     if codes.size:
-        kinds = [np.zeros_like(w.taps) for w in _padded(windows)]
         lowest, _ = code_range(call.op, codes.dtype)
-        call.pool(windows, kinds, lowest, [None], codes)
-    if not same:  # rounding keeps the order, so it may come last
-        requantize(codes, *pair, *out_pair, out=to)
+        call.pool(windows, lowest, [None], codes)
+    if codes is not to or not call.same_pair():  # rounding keeps the order
+        requantize(codes, *call.pair, *call.out_pair, out=to)
     if to is not y:
         y[...] = to
     return y
@@ -226,7 +284,7 @@ def _max_pool(
 
 def _avg_pool(
     call: SpatialCall,
-    windows: list[_Windows],
+    windows: list[Windows],
     divisor: int | None,
     dtype: DTypeLike | None,
     out: Array | None,
@@ -234,50 +292,68 @@ def _avg_pool(
     y, to = call.result(windows, dtype, out)
     if to.size == 0:
         return y
-    counted = list(windows)
-    if call.pads(windows):  # with zeros, which count as taps
-        last = windows[-1]
-        taps = np.full_like(last.taps, (last.sliding or (1,))[0])
-        counted[-1] = last._replace(taps=taps)
-    of_index, kinds = [], []
-    for w in _padded(counted):
-        both = np.stack([w.taps, w.divisor], 1)
-        unique, kind = np.unique(both, axis=0, return_inverse=True)
-        of_index.append(kind.reshape(-1))
-        kinds.append(unique.tolist())
-    if math.prod(int(w.taps.max()) for w in counted) <= _MOST_SUMMED:
-        results = [
-            _table(
-                call.x.dtype,
-                (float(call.scale), int(call.zero)),
-                to.dtype,
-                (float(call.out_scale), int(call.out_zero)),
-                math.prod(taps for taps, _ in kind),
-                divisor or math.prod(by for _, by in kind),
-            )
-            for kind in itertools.product(*kinds)
-        ]
-        direct = all(mean for _, mean in results)
-        how = [mean if direct else table for table, mean in results]
-        call.pool(windows, of_index, int(call.zero), how, to)
+    narrow = call.narrow(math.prod(w.kinds[-1][0] for w in windows))
+    if narrow and (call.channels >= FEW_CHANNELS or windows[-1].padded):
+        how = _means(
+            call.x.dtype,
+            (float(call.pair[0]), int(call.pair[1])),
+            to.dtype,
+            (float(call.out_pair[0]), int(call.out_pair[1])),
+            tuple(w.kinds for w in windows),
+            divisor,
+        )
+        call.pool(windows, int(call.pair[1]), how, to)
     else:
-        flat = call.flat(call.x), call.flat(to)
-        _average_large(call, flat[0], _padded(windows), divisor, flat[1])
+        counts = _counts(tuple(w.kinds for w in windows), divisor)
+        n = to.shape[call.axis]
+        scales = np.full(n, np.asarray(call.pair[0], np.float32), np.float64)
+        zeros = np.full(n, call.pair[1], np.int64)
+        call.pool(windows, 0, counts, to, (scales, zeros, *call.out_pair))
     if to is not y:
         y[...] = to
     return y
 
 
-def _average(
-    sums: Any, scale: float, divisor: int, out_pair: tuple[Any, Any], **to: Any
-) -> Any:
-    """Quantize float32(float64(sum) * scale / divisor)."""
-    real = np.asarray(sums, np.float64) * float(np.float32(scale)) / divisor
-    with np.errstate(over="ignore"):
-        return quantize(real.astype(np.float32), *out_pair, **to)
-
-
 Mean = tuple[float, int, int]
+
+
+@lru_cache(maxsize=32)
+def _means(
+    dtype: np.dtype[Any],
+    pair: tuple[float, int],
+    out_dtype: np.dtype[Any],
+    out_pair: tuple[float, int],
+    kinds: tuple[tuple[tuple[int, int], ...], ...],
+    divisor: int | None,
+) -> list[Any]:
+    """Return for each kind of window a mean, or a table if one of them has no mean."""
+    results = [
+        _table(
+            dtype,
+            pair,
+            out_dtype,
+            out_pair,
+            math.prod(taps for taps, _ in kind),
+            divisor or math.prod(by for _, by in kind),
+        )
+        for kind in itertools.product(*kinds)
+    ]
+    direct = all(mean for _, mean in results)
+    return [mean if direct else table for table, mean in results]
+
+
+@lru_cache(maxsize=32)
+def _counts(
+    kinds: tuple[tuple[tuple[int, int], ...], ...], divisor: int | None
+) -> list[tuple[int, float]]:
+    """Return for each kind of window its taps, and what to divide their sum by."""
+    return [
+        (
+            math.prod(taps for taps, _ in kind),
+            float(divisor or math.prod(by for _, by in kind)),
+        )
+        for kind in itertools.product(*kinds)
+    ]
 
 
 @lru_cache(maxsize=128)  # of up to 64 Ki entries
@@ -296,7 +372,8 @@ def _table(
     """
     low, high = code_range("qavg_pool", dtype)
     sums = np.arange(taps * low, taps * high + 1) - taps * pair[1]
-    table: Array = _average(sums, pair[0], divisor, out_pair, dtype=out_dtype)
+    real = real_means(sums, float(np.float32(pair[0])), divisor)
+    table: Array = quantize(real, *out_pair, dtype=out_dtype)
     least, most = code_range("qavg_pool", out_dtype)
     scale, out_scale = map(np.float32, (pair[0], out_pair[0]))
     with np.errstate(over="ignore", invalid="ignore"):  # then it is not used
@@ -308,26 +385,6 @@ def _table(
     if not same or not (np.abs(t) < 2**30).all():
         return table, None
     return table, (float(factor), taps * (pair[1] - low), out_pair[1])
-
-
-def _average_large(
-    call: SpatialCall, x: Array, windows: list[_Windows], divisor: int | None, y: Array
-) -> None:
-    """Average windows that are so large that there are few: one by one."""
-    pair = call.out_scale, call.out_zero
-    for at in np.ndindex(*y.shape[1:4]):
-        of = [
-            slice(int(w.first[i]), int(w.first[i] + w.taps[i]))
-            for w, i in zip(windows, at, strict=True)
-        ]
-        taps = math.prod(s.stop - s.start for s in of)
-        by = divisor or math.prod(
-            int(w.divisor[i]) for w, i in zip(windows, at, strict=True)
-        )
-        sums = hsum(x[:, of[0], of[1], of[2]], (1, 2, 3)) - taps * int(call.zero)
-        y[:, at[0], at[1], at[2]] = _average(
-            sums, float(call.scale), by, pair, dtype=y.dtype
-        )
 
 
 def qmax_pool(
@@ -408,7 +465,7 @@ def qmax_pool(
         (out_scale, out_zero_point),
         channels_last,
     )
-    windows = _sliding(call, kernel, stride, padding, dilation, ceil_mode, False)
+    windows = _sliding(call, kernel, stride, padding, dilation, ceil_mode, None)
     return _max_pool(call, windows, dtype, out)
 
 
@@ -478,7 +535,8 @@ def qavg_pool(
         raise ValueError(
             f"qavg_pool: divisor_override is {divisor_override}, not at least 1"
         )
-    windows = _sliding(call, kernel, stride, padding, 1, ceil_mode, count_include_pad)
+    include_pad = bool(count_include_pad)
+    windows = _sliding(call, kernel, stride, padding, 1, ceil_mode, include_pad)
     return _avg_pool(call, windows, divisor_override, dtype, out)
 
 
@@ -534,7 +592,7 @@ def qadaptive_max_pool(
         (out_scale, out_zero_point),
         channels_last,
     )
-    return _max_pool(call, _adaptive(call, size), dtype, out)
+    return _max_pool(call, _adaptive(call, size, False), dtype, out)
 
 
 def qadaptive_avg_pool(
@@ -588,7 +646,7 @@ def qadaptive_avg_pool(
         (out_scale, out_zero_point),
         channels_last,
     )
-    return _avg_pool(call, _adaptive(call, size), None, dtype, out)
+    return _avg_pool(call, _adaptive(call, size, True), None, dtype, out)
 
 
 def qglobal_avg_pool(
@@ -638,4 +696,4 @@ def qglobal_avg_pool(
         (out_scale, out_zero_point),
         channels_last,
     )
-    return _avg_pool(call, _adaptive(call, 1), None, dtype, out)
+    return _avg_pool(call, _adaptive(call, 1, True), None, dtype, out)

@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ._arrays import PIECE, pieces
-from ._core import interpolate, requantize
-from .comparisons import same_pair
+from ._core import FEW_CHANNELS, interpolate, requantize
 from .pooling import Ints, SpatialCall
 
 Array = NDArray[Any]
 
 _MODES = {"nearest": (1, 2, 3), "linear": (1,), "bilinear": (2,), "trilinear": (3,)}
-_FEW_CHANNELS = 16  # fewer are not worth a step of a kernel for each column
 
 
 def qinterpolate(
@@ -96,7 +94,9 @@ def qinterpolate(
     """
     op = "qinterpolate"
     pairs = (scale, zero_point), (out_scale, out_zero_point)
-    call = SpatialCall(op, q, *pairs, channels_last, most_bytes=2)
+    call = SpatialCall(op, q, *pairs, channels_last)
+    if call.x.dtype.itemsize > 2:
+        raise TypeError(f"{op}: q is {call.x.dtype}, not uint8, int8, uint16 or int16")
     if mode not in _MODES:
         raise ValueError(f"{op}: mode is {mode!r}, not one of {', '.join(_MODES)}")
     ndim = len(call.spatial)
@@ -158,8 +158,7 @@ def _nearest(call: SpatialCall, sizes: list[int], to: Array) -> None:
     order = sorted(indices, key=growth.__getitem__)
     *first, last = order
     shrinks = math.prod(min(growth[axis], 1) for axis in order[1:])
-    pair, out_pair = (call.scale, call.zero), (call.out_scale, call.out_zero)
-    same = x.dtype == to.dtype and same_pair(pair, out_pair)
+    same = x.dtype == to.dtype and call.same_pair()
     for piece in pieces(to.shape, max(int(4 * PIECE * shrinks), 4096)):
         part, of = list(piece), {}
         for axis, index in indices.items():
@@ -176,7 +175,7 @@ def _nearest(call: SpatialCall, sizes: list[int], to: Array) -> None:
             np.take(codes, of[last], last, out=to[piece], mode="clip")  # not buffered
         else:
             codes = np.take(codes, of[last], last)
-            requantize(codes, *pair, *out_pair, out=to[piece])
+            requantize(codes, *call.pair, *call.out_pair, out=to[piece])
 
 
 def _blend(call: SpatialCall, sizes: list[int], corners: bool, to: Array) -> None:
@@ -188,7 +187,7 @@ def _blend(call: SpatialCall, sizes: list[int], corners: bool, to: Array) -> Non
     channels = x.shape[-1]
     low, high, *weights = dims[-1]
     low, high = low * channels, high * channels
-    if channels < _FEW_CHANNELS:  # each is a column of its own
+    if channels < FEW_CHANNELS:  # each is a column of its own
         each = np.arange(channels)
         low, high = ((v[:, None] + each).reshape(-1) for v in (low, high))
         weights = [np.repeat(w, channels) for w in weights]
@@ -198,10 +197,10 @@ def _blend(call: SpatialCall, sizes: list[int], corners: bool, to: Array) -> Non
         x.reshape(*x.shape[:3], -1),
         dims,
         channels,
-        float(call.scale),
-        int(call.zero),
-        float(call.out_scale),
-        int(call.out_zero),
+        float(call.pair[0]),
+        int(call.pair[1]),
+        float(call.out_pair[0]),
+        int(call.out_pair[1]),
         y,
     )
 

@@ -8,7 +8,7 @@ import oracles
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from oracles import limits, same
+from oracles import CODES, limits, same
 from test_dequantize import codes
 
 import qops
@@ -96,7 +96,7 @@ def dims(spatial, kernel, stride, padding, dilation, ceil_mode):
 @pytest.mark.parametrize(
     ("spatial", "kernel", "stride", "padding", "dilation"), WINDOWS
 )
-@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("dtype", CODES)
 def test_max(
     level, dtype, spatial, kernel, stride, padding, dilation, channels, ceil_mode
 ):
@@ -117,7 +117,7 @@ def test_max(
 @pytest.mark.parametrize(
     ("spatial", "kernel", "stride", "padding", "dilation"), WINDOWS
 )
-@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("dtype", CODES)
 def test_avg(
     level, dtype, spatial, kernel, stride, padding, dilation, channels, ceil_mode
 ):
@@ -143,7 +143,7 @@ def test_avg(
     [((7,), 3), ((7, 70), (3, 64)), ((4, 5, 6), (4, 2, 3)), ((3, 3), 5), ((40, 50), 2)],
 )
 @pytest.mark.parametrize("channels", [1, 18])
-@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("dtype", CODES)
 def test_adaptive(level, dtype, channels, spatial, size):
     shape = (2, channels, *spatial)
     q = codes(math.prod(shape), dtype).reshape(shape)
@@ -168,6 +168,45 @@ def test_sums_at_the_edge_of_16_bits(level, kernel):
     expected = avg_pool(q, 0.1, 0, (0.1, 0), np.uint8, windows)
     both_layouts(qops.qavg_pool, q, expected, 0.1, 0, **own)
     assert (expected[0, 0] == 255).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "stride"),
+    [
+        ((1, 3, 700, 9), (600, 3), (50, 1)),  # more rows than are added at a time
+        ((2, 17, 2, 900), (2, 700), (1, 60)),  # more columns
+        ((2, 3, 5001), 3000, 777),  # more than are kept
+        ((1, 1, 3, 4500), (3, 100), (1, 37)),
+        ((1, 2100, 4, 5), (3, 4), 1),  # more channels
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32])
+def test_large_windows(level, dtype, shape, kernel, stride):
+    q = codes(math.prod(shape), dtype).reshape(shape)
+    lo, hi = limits(dtype)
+    q.reshape(-1)[: q.size // 2] = hi
+    windows = dims(shape[2:], kernel, stride, 0, 1, False)
+    own = {"kernel": kernel, "stride": stride}
+    for to, out_dtype in (((0.1, lo), dtype), ((1e-4 * (hi - lo), 5), np.int16)):
+        expected = avg_pool(q, 0.1, lo, to, out_dtype, windows)
+        got = 0.1, lo, *to
+        both_layouts(qops.qavg_pool, q, expected, *got, dtype=out_dtype, **own)
+
+
+def test_means_are_those_of_exact_sums():
+    """Float32 sums would lose the last codes, and a mean of int32 the first."""
+    q = np.full((1, 1, 3000), 2**31 - 1, np.int32)
+    q[0, 0, -7:] = -(2**31)
+    total = 2993 * (2**31 - 1) - 7 * 2**31 + 3000 * 2**31
+    got = qops.qglobal_avg_pool(q, 1.0, -(2**31), 1.0, -(2**31))
+    real = np.float32(total / 3000)
+    same(got, oracles.quantize([[[real]]], 1.0, -(2**31), np.int32))
+    q = np.full((1, 1, 70_000), 255, np.uint8)
+    q[0, 0, 0] = 254
+    got = qops.qglobal_avg_pool(q, 1.0, 255, 1e-5, 0, dtype=np.int16)
+    same(got, np.full((1, 1, 1), -1, np.int16))  # -1 / 70000
+    q = np.full((1, 16, 40_000, 1), 65535, np.uint16)  # 2**31 is less
+    both_layouts(qops.qglobal_avg_pool, q, q[:, :, :1], 1.0, 0)
 
 
 @given(st.data())
@@ -247,8 +286,8 @@ def test_errors(own, error, message):
 
 
 def test_other_errors():
-    with pytest.raises(TypeError, match="qmax_pool: q is int16, not uint8 or int8"):
-        qops.qmax_pool(Q.astype(np.int16), 0.1, 0, kernel=2)
+    with pytest.raises(TypeError, match="qmax_pool: q is int64, not a dtype of codes"):
+        qops.qmax_pool(Q.astype(np.int64), 0.1, 0, kernel=2)
     with pytest.raises(ValueError, match=r"qmax_pool: q has shape \(4, 5\), not sampl"):
         qops.qmax_pool(Q[0, 0], 0.1, 0, kernel=2)
     with pytest.raises(ValueError, match="which has nothing along axis 3"):
@@ -265,8 +304,10 @@ def test_other_errors():
 
 def test_limits_of_codes(level):
     """All the lowest and all the highest codes, whose sums are the table's ends."""
-    for dtype in (np.uint8, np.int8):
+    for dtype in CODES:
         for code in limits(dtype):
             q = np.full((1, 1, 6, 70), code, dtype)
             got = qops.qavg_pool(q, 0.1, 0, kernel=3, stride=1)
+            assert (got == code).all()
+            got = qops.qmax_pool(q, 0.1, 0, kernel=3, stride=1, padding=1)
             assert (got == code).all()

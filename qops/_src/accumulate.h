@@ -1,15 +1,16 @@
 /* accumulate.h - y[i] += the sum of x[i] or x[i]**2 over rows: sums over outer axes.
  *
- * The rows' sums stay in registers: of codes and of squares of bytes in 32-bit lanes, which
- * ACCUMULATED_ROWS keeps from overflowing, else in 64-bit ones. */
+ * The rows' sums stay in registers: of bytes in 16-bit lanes, of words and of squares of bytes in
+ * 32-bit ones, which ACCUMULATED_ROWS keeps from overflowing, else in 64-bit ones. */
 #ifndef QOPS_ACCUMULATE_H
 #define QOPS_ACCUMULATE_H
 
 #include "kernel.h"
 
 _Static_assert((int64_t)ACCUMULATED_ROWS * UINT8_MAX * UINT8_MAX <= INT32_MAX &&
-                   (int64_t)ACCUMULATED_ROWS * UINT16_MAX <= INT32_MAX,
-               "sums in 32-bit lanes");
+                   (int64_t)ACCUMULATED_ROWS * UINT16_MAX <= INT32_MAX &&
+                   ACCUMULATED_ROWS * UINT8_MAX <= UINT16_MAX,
+               "sums in 16-bit and 32-bit lanes");
 
 static INLINE vi64 accumulated(const void *x, ptrdiff_t step, size_t rows, size_t i, size_t m,
                                qops_dtype in, bool square) {
@@ -20,6 +21,12 @@ static INLINE vi64 accumulated(const void *x, ptrdiff_t step, size_t rows, size_
             sum = vi64_add(sum, square ? vi64_square(q) : vi64_from_i32(q));
         }
         return sum;
+    }
+    if (!square && (in == u8 || in == i8)) { /* each less the lowest code */
+        vcodes sum = vcodes_zero();
+        for (size_t r = 0; r < rows; r++) sum = vcodes_add_bytes(in, sum, row_of(x, r, step), i, m);
+        const vi32 lowest = vi32_set((int32_t)rows * code_min(in));
+        return vi64_from_i32(vi32_add(vi32_from_words(sum), lowest));
     }
     vi32 sum = vi32_set(0);
     for (size_t r = 0; r < rows; r++) {

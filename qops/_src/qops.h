@@ -95,7 +95,7 @@ typedef struct {
 } qops_mean;
 
 /* y[i] = the maximum, sum or mean of all x[k][i]; count >= 1. So for several columns of n elements,
- * x_step bytes apart in all x, without a gap in y. */
+ * x_step elements apart in all x, without a gap in y. */
 typedef void qops_window_fn(const void *const *x, size_t count, ptrdiff_t x_step, void *y, size_t n,
                             size_t columns, const qops_mean *mean);
 

@@ -6,8 +6,7 @@
 static INLINE void window_mean_step(const void *const *x, size_t count, size_t from, void *y,
                                     size_t to, size_t m, qops_mean k, qops_dtype d) {
     vcodes sum = vcodes_zero();
-    for (size_t i = 0; i < count; i++)
-        sum = vcodes_add_bytes(d, sum, vbytes_load(d, x[i], from, m));
+    for (size_t i = 0; i < count; i++) sum = vcodes_add_bytes(d, sum, x[i], from, m);
     const vf32 v = vf32_from_i32(vi32_sub(vi32_from_words(sum), vi32_set(k.offset)));
     const vi32 t = vi32_round(vf32_mul(v, vf32_set(k.factor)));
     vcodes_store(d, y, to, vcodes_from_sum(d, t, vi32_set(k.zero)), m);

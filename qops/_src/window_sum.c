@@ -5,8 +5,7 @@
 static INLINE void window_sum_step(const void *const *x, size_t count, size_t from, void *y,
                                    size_t to, size_t m, qops_dtype d) {
     vcodes sum = vcodes_zero();
-    for (size_t k = 0; k < count; k++)
-        sum = vcodes_add_bytes(d, sum, vbytes_load(d, x[k], from, m));
+    for (size_t k = 0; k < count; k++) sum = vcodes_add_bytes(d, sum, x[k], from, m);
     vcodes_store(u16, y, to, sum, m);
 }
 

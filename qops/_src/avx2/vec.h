@@ -496,11 +496,14 @@ static INLINE vi32 vi32_from_words(vcodes v) {
     return r;
 }
 
-static INLINE vcodes vcodes_add_bytes(qops_dtype in, vcodes sum, vbytes v) {
-    if (in == i8) v = _mm256_xor_si256(v, _mm256_set1_epi8(INT8_MIN));
+static INLINE vcodes vcodes_add_bytes(qops_dtype in, vcodes sum, const void *x, size_t i,
+                                      size_t m) {
+    char copy[LANES];
+    const __m128i *from = padded(copy, x, i, m, 1);
     for (int k = 0; k < 2; k++) {
-        const __m128i half = k == 0 ? _mm256_castsi256_si128(v) : _mm256_extracti128_si256(v, 1);
-        sum.v[k] = _mm256_add_epi16(sum.v[k], _mm256_cvtepu8_epi16(half));
+        __m128i v = _mm_loadu_si128(from + k);
+        if (in == i8) v = _mm_xor_si128(v, _mm_set1_epi8(INT8_MIN));
+        sum.v[k] = _mm256_add_epi16(sum.v[k], _mm256_cvtepu8_epi16(v));
     }
     return sum;
 }

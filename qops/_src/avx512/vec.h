@@ -468,11 +468,12 @@ static INLINE vcodes vcodes_zero(void) {
     return (vcodes){{_mm512_setzero_si512(), _mm512_setzero_si512()}};
 }
 
-static INLINE vcodes vcodes_add_bytes(qops_dtype in, vcodes sum, vbytes v) {
-    if (in == i8) v = _mm512_xor_si512(v, _mm512_set1_epi8(INT8_MIN));
+static INLINE vcodes vcodes_add_bytes(qops_dtype in, vcodes sum, const void *x, size_t i,
+                                      size_t m) {
     for (int k = 0; k < 2; k++) {
-        const __m256i half = k == 0 ? _mm512_castsi512_si256(v) : _mm512_extracti64x4_epi64(v, 1);
-        sum.v[k] = _mm512_add_epi16(sum.v[k], _mm512_cvtepu8_epi16(half));
+        __m256i v = _mm256_maskz_loadu_epi8(lanes32(m, k), (const char *)x + i + 32 * k);
+        if (in == i8) v = _mm256_xor_si256(v, _mm256_set1_epi8(INT8_MIN));
+        sum.v[k] = _mm512_add_epi16(sum.v[k], _mm512_cvtepu8_epi16(v));
     }
     return sum;
 }

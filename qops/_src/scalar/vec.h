@@ -194,7 +194,6 @@ static INLINE vsquare_sums vsquare_sums_add(qops_dtype in, vsquare_sums s, const
 }
 static INLINE uint64_t vsquare_sums_total(qops_dtype in, vsquare_sums s) { return (void)in, s; }
 
-/* Tables of 256 entries, of a byte and of four: lane i becomes entry v[i]. */
 /* Windows: codes of 8 bits, and their sums in 16, of which the lowest code counts 0 */
 static INLINE vbytes vbytes_max(qops_dtype in, vbytes a, vbytes b) {
     return (void)in, a > b ? a : b;
@@ -202,10 +201,12 @@ static INLINE vbytes vbytes_max(qops_dtype in, vbytes a, vbytes b) {
 static INLINE vcodes vcodes_from_bytes(vbytes v) { return v; }
 static INLINE vcodes vcodes_zero(void) { return 0; }
 static INLINE vi32 vi32_from_words(vcodes v) { return v; } /* of 16 bits, unsigned */
-static INLINE vcodes vcodes_add_bytes(qops_dtype in, vcodes sum, vbytes v) {
-    return sum + v - code_min(in);
+static INLINE vcodes vcodes_add_bytes(qops_dtype in, vcodes sum, const void *x, size_t i,
+                                      size_t m) {
+    return sum + vi32_load_as(in, x, i, m) - code_min(in);
 }
 
+/* Tables of 256 entries, of a byte and of four: lane i becomes entry v[i]. */
 typedef const uint8_t *vtable;
 typedef const int32_t *vwide_table;
 static INLINE vtable vtable_load(const uint8_t *entries) { return entries; }
