@@ -100,6 +100,7 @@ from .pooling import (  # noqa: E402
     qglobal_avg_pool,
     qmax_pool,
 )
+from .qarray import QArray  # noqa: E402
 from .reductions import (  # noqa: E402
     qcumsum,
     qmax,
@@ -128,6 +129,7 @@ __cpu_dispatch__ = _loader.cpu_dispatch()
 __cpu_features__ = _loader.cpu_features()
 
 __all__ = [
+    "QArray",
     "available_isas",
     "channel_shuffle",
     "choose_qparams",
