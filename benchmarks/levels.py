@@ -93,6 +93,43 @@ def _softmax(x: Any, y: Any) -> Call:
     return lambda: qops.qsoftmax(q, 0.05, 3, out=out)
 
 
+@qops.fuse
+def _floats(a: Any, b: Any) -> Any:
+    return (a + b) * a - b
+
+
+@qops.fuse
+def _compared(a: Any, b: Any) -> Any:
+    return (a < b) != (b > 3)
+
+
+@qops.fuse
+def _cast_to_numbers(a: Any) -> Any:
+    return a.astype(np.float32)
+
+
+@qops.fuse
+def _cast_to_codes(a: Any) -> Any:
+    return a.astype(np.uint16)
+
+
+def _tile(x: Any, y: Any, function: Any = _floats) -> Call:
+    """Run a fused function in which these kernels do most."""
+    a = (numbers if x.kind == "f" else codes)(x, (N,))
+    b, out = a[::-1].copy(), empty(function(a, a).dtype, (N,))
+    return lambda: function(a, b, out=out)
+
+
+def _tile_cast(x: Any, y: Any) -> Call:
+    """Cast to float32 and from it, which takes all of these kernels."""
+    a = (numbers if x.kind == "f" else codes)(x, (N,))
+    function = _cast_to_codes if y.itemsize < 4 else _cast_to_numbers
+    if x.kind == "f":
+        function = _cast_to_codes
+    out = empty(function(a).dtype, (N,))
+    return lambda: function(a, out=out)
+
+
 def _normalize(x: Any, y: Any) -> Call:
     q, out = codes(x, (N // COLUMNS, COLUMNS)), empty(y, (N // COLUMNS, COLUMNS))
     return lambda: qops.qlayer_norm(q, 0.05, 3, 0.03, 5, out=out)
@@ -124,6 +161,10 @@ MAKERS: dict[str, Callable[[Any, Any], Call]] = {
     "masked_fill": _masked_fill,
     **{op: _binary(getattr(qops, op)) for op in UFUNCS},
     "exponentials": _softmax,
+    "tile_cast": _tile_cast,
+    "tile_compare": partial(_tile, function=_compared),
+    "tile_float": _tile,
+    "tile_int": _tile,
     "normalize": _normalize,
     "window_max": _pool(qops.qmax_pool),
     "window_mean": _pool(qops.qavg_pool),

@@ -70,6 +70,15 @@ from .functions import (  # noqa: E402
     qtanh,
     qthreshold,
 )
+from .fusion import (  # noqa: E402
+    FuseError,
+    FuseShapeError,
+    FuseTypeError,
+    UnsupportedOpError,
+    erf,
+    fuse,
+    sigmoid,
+)
 from .moving import (  # noqa: E402
     channel_shuffle,
     index_put,
@@ -129,15 +138,21 @@ __cpu_dispatch__ = _loader.cpu_dispatch()
 __cpu_features__ = _loader.cpu_features()
 
 __all__ = [
+    "FuseError",
+    "FuseShapeError",
+    "FuseTypeError",
     "QArray",
+    "UnsupportedOpError",
     "available_isas",
     "channel_shuffle",
     "choose_qparams",
     "dequantize",
     "dequantize_float_zero_point",
     "dequantize_packed",
+    "erf",
     "fake_quantize",
     "fake_quantize_gradients",
+    "fuse",
     "get_num_threads",
     "hsum",
     "hsum_sq",
@@ -227,6 +242,7 @@ __all__ = [
     "set_num_threads",
     "show_config",
     "show_runtime",
+    "sigmoid",
     "take",
     "unpack",
     "use_isa",

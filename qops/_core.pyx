@@ -28,7 +28,7 @@ cdef extern from "qops.h" nogil:
     ctypedef enum qops_dtype:
         u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64, QOPS_N_DTYPES
     ctypedef enum qops_family:
-        convert, binary, reduce, accumulate, table, window, neighbors, blend, rows
+        convert, binary, reduce, accumulate, table, window, neighbors, blend, rows, tile
     ctypedef struct qops_pairs:
         const float *scale
         float limit
@@ -253,6 +253,36 @@ cdef extern from "softmax.h" nogil:
     void softmax_of "softmax"(
         const softmax_rows *, const uint8_t *, uint8_t *, size_t, size_t)
 
+cdef extern from "tiles.h" nogil:
+    enum: QOPS_N_OPCODES
+    const char *const *opcode_names
+    ctypedef struct tile_step:
+        int opcode, arg, to
+        int *source "from"
+        int number
+        int x "in"
+        int out
+        qops_any_fn *fn
+    ctypedef struct tile_operand:
+        char *data
+        Py_ssize_t *strides
+        size_t size
+        bint direct, swapped, result
+    ctypedef struct tile_program:
+        const tile_step *steps
+        size_t n_steps, n_first
+        const double *numbers
+        const one_pair *pairs
+        const uint8_t *divide
+        const float *limit
+        tile_operand *operands
+        size_t n_operands
+        int ndim
+        size_t *shape
+        size_t tile
+    size_t tile_bytes(const tile_program *, size_t)
+    void tiles_run(const tile_program *, size_t, size_t, char *, size_t)
+
 
 # From so many elements on, making a table of all 256 codes pays for itself.
 cdef enum:
@@ -284,7 +314,7 @@ cdef tuple _DTYPE_NAMES = (
     "float32", "float64")
 cdef tuple _FAMILY_WORDS = (
     "convert", "binary", "reduce", "accumulate", "table", "window", "neighbors",
-    "blend", "rows")
+    "blend", "rows", "tile")
 cdef dict _libraries = {}  # level -> capsule
 cdef dict _tables = {}  # chain of levels -> address of its table, kept for good
 
@@ -2542,3 +2572,231 @@ def hsum_sq(q, axis=None, *, keepdims=False):
     13835058055282163712
     """
     return _sum(_hsum_sq, _add_squares, q, axis, keepdims)
+
+
+# ------------------------------------------------------------ tile programs
+
+cdef _Op _tile_float = _Op("tile_float")
+cdef _Op _tile_int = _Op("tile_int")
+cdef _Op _tile_compare = _Op("tile_compare")
+cdef _Op _tile_cast = _Op("tile_cast")
+
+
+def opcodes():
+    """List the opcodes of tile programs, in the order of opcodes.def."""
+    return [opcode_names[i].decode() for i in range(QOPS_N_OPCODES)]
+
+
+cdef _Op _op_of_step(str name, int x, int out):
+    """Return the kernels that do an opcode; None for TEXPANDS, which has none."""
+    if name == "TEXPANDS":
+        return None
+    if name == "TDEQUANT":
+        return _dequantize
+    if name == "TQUANT":
+        return _quantize
+    if name.startswith("TCMP"):
+        return _tile_compare
+    if name == "TCVT" and x != out:
+        return _tile_cast
+    return _tile_float if x == f32 and name != "TSEL" else _tile_int
+
+
+@cython.final
+cdef class TileProgram:
+    """A list of steps on tiles, with an address for each tile.
+
+    Each step is (opcode, arg, place to write, places to read, number of its first
+    parameter or -1, dtype in, dtype out). Places are tiles from 0 on, or -1 - k for
+    operand k: inputs first, then results. The steps, of which some are to be done once
+    only, are those of a program that tile.py has checked.
+    """
+
+    cdef tile_step *steps
+    cdef size_t n_steps, n_first, n_tiles, size
+    cdef list ops
+    cdef int n_inputs
+
+    def __cinit__(self, list steps, int n_first, int n_tiles, int tile, int n_inputs):
+        cdef int i
+        cdef size_t k
+        cdef tile_step *s
+        names = opcodes()
+        self.n_steps, self.n_first, self.n_tiles = len(steps), n_first, n_tiles
+        self.size, self.n_inputs = tile, n_inputs
+        self.steps = <tile_step *>PyMem_RawMalloc(
+            (self.n_steps + 1) * sizeof(tile_step))
+        if self.steps is NULL:
+            raise MemoryError
+        memset(self.steps, 0, (self.n_steps + 1) * sizeof(tile_step))
+        self.ops = []
+        for k, (name, arg, to, places, number, x, out) in enumerate(steps):
+            s = &self.steps[k]
+            s.opcode, s.to, s.number = names.index(name), to, number
+            s.arg = _DTYPE_WORDS.index(arg) if arg else 0
+            s.x, s.out = _DTYPE_WORDS.index(x), _DTYPE_WORDS.index(out)
+            for i, place in enumerate(places):
+                s.source[i] = place
+            self.ops.append(_op_of_step(name, s.x, s.out))
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.steps)
+
+    def run(self, list operands not None, list numbers not None):
+        """Run on arrays that have been broadcast to one shape; numbers are of steps."""
+        cdef _TileCall call = _TileCall()
+        cdef cnp.ndarray x
+        cdef tile_operand *operand
+        cdef Py_ssize_t n = 1, step, start_n
+        cdef size_t k
+        cdef double start
+        call.prepare(self, numbers, len(operands))
+        for k, x in enumerate(operands):
+            operand = &call.operands[k]
+            operand.data = cnp.PyArray_BYTES(x)
+            operand.size = cnp.PyArray_ITEMSIZE(x)
+            operand.swapped = not cnp.PyArray_ISNOTSWAPPED(x)
+            operand.result = <int>k >= self.n_inputs
+        x = operands[len(operands) - 1]
+        n = cnp.PyArray_SIZE(x)
+        if all([cnp.PyArray_ISCARRAY_RO(<cnp.ndarray>y) for y in operands]):
+            call.p.ndim, call.p.shape[0] = 1, n
+            for k in range(call.p.n_operands):
+                call.operands[k].direct = True
+        else:
+            self.lay_out(call, operands)
+        if n == 0:
+            return
+        if n <= LARGE_ELEMENTS or threads.get_num_threads() == 1:
+            _TilePart.make(call, 0, n)()
+            return
+        start = perf_counter()
+        _TilePart.make(call, 0, MEASURED_ELEMENTS)()
+        start_n = MEASURED_ELEMENTS
+        step = _part_size(perf_counter() - start, start_n, n - start_n, PART_UNIT)
+        parts = []
+        while start_n < n:
+            parts.append(_TilePart.make(call, start_n, min(start_n + step, n)))
+            start_n += step
+        threads.run_parts(parts)
+
+    cdef lay_out(self, _TileCall call, list operands):
+        """Set dimensions in the memory order of the last result, merged where all can
+        be, and strides."""
+        cdef tile_program *p = &call.p
+        cdef cnp.ndarray x, last = operands[len(operands) - 1]
+        cdef size_t k
+        cdef Py_ssize_t inner
+        cdef int d
+        order = [i for i in range(last.ndim) if last.shape[i] != 1]
+        order.sort(key=lambda i: -abs((<object>last).strides[i]))
+        dims = []  # [length, strides], outermost first
+        for i in order:
+            length = last.shape[i]
+            strides = [y.strides[i] for y in operands]
+            if dims and dims[-1][1] == [length * s for s in strides]:
+                dims[-1] = [dims[-1][0] * length, strides]
+            else:
+                dims.append([length, strides])
+        dims = dims or [[1, [y.itemsize for y in operands]]]
+        p.ndim = len(dims)
+        for d in range(p.ndim):
+            p.shape[d] = dims[d][0]
+            for k in range(p.n_operands):
+                call.operands[k].strides[d] = dims[d][1][k]
+        for k, x in enumerate(operands):
+            inner = cnp.PyArray_ITEMSIZE(x)
+            direct = cnp.PyArray_ISNOTSWAPPED(x) and cnp.PyArray_CHKFLAGS(
+                x, cnp.NPY_ARRAY_ALIGNED)
+            for d in range(p.ndim - 1, -1, -1):
+                direct = direct and call.operands[k].strides[d] == inner
+                inner *= p.shape[d]
+            call.operands[k].direct = direct
+
+
+@cython.final
+cdef class _TileCall:
+    """What all parts of a run share."""
+
+    cdef TileProgram program
+    cdef tile_program p
+    cdef void *memory
+    cdef tile_operand *operands
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.memory)
+
+    cdef prepare(self, TileProgram program, list numbers, size_t n_operands):
+        cdef size_t n = program.n_steps, k, at
+        cdef const kernel_table *table = table_in_use()
+        cdef tile_step *steps
+        cdef double *values
+        cdef one_pair *pairs
+        cdef float *limit
+        cdef uint8_t *divide
+        cdef qops_pairs pair
+        cdef _Op op
+        self.program = program
+        self.memory = PyMem_RawMalloc(
+            n * (sizeof(tile_step) + sizeof(one_pair) + sizeof(float) + sizeof(uint8_t))
+            + len(numbers) * sizeof(double) + n_operands * sizeof(tile_operand) + 64)
+        if self.memory is NULL:
+            raise MemoryError
+        self.operands = <tile_operand *>self.memory
+        values = <double *>(self.operands + n_operands)
+        steps = <tile_step *>(values + len(numbers))
+        pairs = <one_pair *>(steps + n)
+        limit = <float *>(pairs + n)
+        divide = <uint8_t *>(limit + n)
+        for k, number in enumerate(numbers):
+            values[k] = number
+        memcpy(steps, program.steps, n * sizeof(tile_step))
+        for k in range(n):
+            op = program.ops[k]
+            if op is None:
+                continue
+            steps[k].fn = op.find(table, steps[k].x, steps[k].out)
+            if steps[k].fn is NULL:
+                raise ValueError(f"{op.name}: no kernel of these dtypes")
+            if steps[k].number < 0:
+                continue
+            at = steps[k].number
+            if not prepare_pair(&pairs[k], values[at], <int32_t>values[at + 1], True):
+                raise ValueError(
+                    f"fuse: scale is {values[at]}, not finite and greater than 0")
+            pair = pairs_of_one(&pairs[k])
+            divide[k] = not pairs_limit(
+                &pair, <qops_dtype>steps[k].out, pairs[k].scale, pairs[k].scale)
+            limit[k] = pair.limit
+        memset(&self.p, 0, sizeof(tile_program))
+        self.p.steps, self.p.n_steps, self.p.n_first = steps, n, program.n_first
+        self.p.numbers, self.p.pairs = values, pairs
+        self.p.divide, self.p.limit = divide, limit
+        self.p.operands, self.p.n_operands = self.operands, n_operands
+        self.p.tile = program.size
+
+
+@cython.final
+cdef class _TilePart:
+    """A range of the elements of a run, with tiles of its own."""
+
+    cdef _TileCall call
+    cdef size_t first, end
+
+    @staticmethod
+    cdef _TilePart make(_TileCall call, size_t first, size_t end):
+        cdef _TilePart part = _TilePart()
+        part.call, part.first, part.end = call, first, end
+        return part
+
+    def __call__(self):
+        cdef tile_program *p = &self.call.p
+        cdef size_t n_tiles = self.call.program.n_tiles
+        cdef char *memory = <char *>PyMem_RawMalloc(tile_bytes(p, n_tiles) + 63)
+        cdef char *tiles
+        if memory is NULL:
+            raise MemoryError
+        tiles = <char *>((<size_t>memory + 63) // 64 * 64)
+        with nogil:
+            tiles_run(p, self.first, self.end, tiles, n_tiles)
+        PyMem_RawFree(memory)

@@ -143,6 +143,14 @@ class QArray(NDArrayOperatorsMixin):
         codes = quantize(x, scale, zero_point, dtype=dtype, axis=axis)
         return cls(codes, scale, zero_point, axis)
 
+    @classmethod
+    def of_checked(cls, codes: Array, scale: float, zero_point: int) -> Self:
+        """Make one of what has been checked; an operation's result, for instance."""
+        made = object.__new__(cls)
+        made._codes, made._scale = _frozen(codes), scale
+        made._zero_point, made._axis = zero_point, None
+        return made
+
     @property
     def codes(self) -> Array:
         """The codes, read-only."""

@@ -8,6 +8,8 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 
+from qops._opcodes import OPCODES
+
 DTYPES = {
     "u8": np.uint8,
     "i8": np.int8,
@@ -167,6 +169,11 @@ def exponentials(q, entry):
     return below, entry(below).astype(object).sum(-1, keepdims=True)
 
 
+def tile(opcode, *x):
+    """What an opcode does to tiles of any dtypes, in NumPy."""
+    return OPCODES[opcode].calculate(*x)
+
+
 # add_codes and add_squares are hsum and hsum_sq along outer axes.
 ORACLES = {
     "quantize": quantize,
@@ -184,6 +191,7 @@ ORACLES = {
     "take": take,
     "take_wide": take,
     "take_words": take,
+    **dict.fromkeys(("tile_cast", "tile_compare", "tile_float", "tile_int"), tile),
     "window_max": window_max,
     "window_sum": window_sum,
     "window_mean": window_mean,

@@ -9,7 +9,8 @@ DOCS = Path(__file__).parent.parent / "docs" / "operations.md"
 NO_OPERATIONS = {
     *("available_isas", "isa", "kernel_info", "show_config", "show_runtime", "use_isa"),
     *("get_num_threads", "set_num_threads"),
-    "QArray",
+    *("QArray", "fuse", "sigmoid", "erf"),
+    *("FuseError", "FuseShapeError", "FuseTypeError", "UnsupportedOpError"),
 }
 
 

@@ -22,7 +22,8 @@ typedef enum {
     window,
     neighbors,
     blend,
-    rows
+    rows,
+    tile
 } qops_family;
 
 /* (scale, zero point) pairs as the array boundary prepares them, one array per quantity. Row r has the
@@ -123,6 +124,9 @@ typedef void qops_blend_fn(const qops_rows *r, void *y, size_t n, const qops_par
 /* y = what the codes of each row, n of them, are below its highest; and the sum of their entries */
 typedef void qops_rows_fn(const void *x, void *y, size_t rows, size_t n, const int32_t *entries,
                           int64_t *total);
+
+/* y = what the opcode makes of up to three x, tiles of n elements; see opcodes.py */
+typedef void qops_tile_fn(int opcode, int arg, const void *const *x, void *y, size_t n);
 
 typedef void qops_any_fn(void); /* of a family that its caller knows */
 
