@@ -187,6 +187,7 @@ cdef extern from "pooling.h" nogil:
         double divisor
     ctypedef struct pool_means:
         qops_accumulate_fn *add
+        qops_reduce_fn *reduce
         qops_convert_fn *quantize
         const double *scale
         const int64_t *zero
@@ -199,6 +200,7 @@ cdef extern from "pooling.h" nogil:
         const void *const *how
         pool_dim dim[3]
         size_t channels, x_size, y_size
+        qops_dtype dtype
         const int64_t *runs
         char *columns
         const void **taps
@@ -1667,7 +1669,7 @@ def pool(
         p.dim[d].taps = <const int64_t *>cnp.PyArray_DATA(taps)
         p.dim[d].kind = <const int64_t *>cnp.PyArray_DATA(kind)
     p.runs = <const int64_t *>cnp.PyArray_DATA(runs)
-    p.channels = cnp.PyArray_DIM(q, 4)
+    p.channels, p.dtype = cnp.PyArray_DIM(q, 4), <qops_dtype>code
     p.x_size, p.y_size = cnp.PyArray_ITEMSIZE(q), cnp.PyArray_ITEMSIZE(out)
     if padded is not None:
         p.kernel, p.stride, p.padding = padded
@@ -1687,13 +1689,13 @@ def pool(
         means.params.divide = not pairs_limit(
             &means.params.y, <qops_dtype>y_code, y.smallest, y.largest)
         means.add = <qops_accumulate_fn *>_add_codes.find(kernels, code, i64)
+        means.reduce = <qops_reduce_fn *>_hsum.find(kernels, code, i64)
         means.quantize = <qops_convert_fn *>_quantize.find(kernels, f32, y_code)
         p.means = &means
     elif how[0] is None:
         p.fn = <qops_window_fn *>_window_max.find(kernels, code, code)
         part.columns = (
-            p.stride == 0 and p.dim[0].most * p.dim[1].most > 1
-            and (p.channels < POOL_FEW or p.dim[2].most > POOL_WIDE))
+            p.stride == 0 and (p.channels < POOL_FEW or p.dim[2].most > POOL_WIDE))
     elif isinstance(how[0], tuple):
         p.fn = <qops_window_fn *>_window_mean.find(kernels, code, code)
     else:

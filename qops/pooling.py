@@ -28,7 +28,7 @@ Array = NDArray[Any]
 Ints = int | Sequence[int]
 
 _MOST_SUMMED = 257  # codes of 8 bits whose sum, less the lowest codes, fits 16 bits
-_MANY_PHASES = 4  # of a stride: to take rows apart is not worth it
+_MANY_PHASES = 3  # of a stride: to take rows apart is not worth it
 _KEPT = 4096  # outputs of a dimension whose windows are kept for the next call
 
 

@@ -24,8 +24,7 @@ static INLINE vi64 accumulated(const void *x, ptrdiff_t step, size_t rows, size_
     }
     if (!square && (in == u8 || in == i8)) { /* each less the lowest code */
         vcodes sum = vcodes_zero();
-        for (size_t r = 0; r < rows; r++)
-            sum = vcodes_add_bytes(in, sum, row_of(x, r, step), i, m);
+        for (size_t r = 0; r < rows; r++) sum = vcodes_add_bytes(in, sum, row_of(x, r, step), i, m);
         const vi32 lowest = vi32_set((int32_t)rows * code_min(in));
         return vi64_from_i32(vi32_add(vi32_from_words(sum), lowest));
     }
