@@ -348,7 +348,7 @@ def test_other_errors():
     ):
         qops.qavg_pool(Q, [1, -2], 0, kernel=2)
     with pytest.raises(
-        ValueError, match="qavg_pool: zero_point has shape .* one dimen"
+        ValueError, match=r"qavg_pool: zero_point has shape .* one dimen"
     ):
         qops.qavg_pool(Q, 0.1, [[0, 0]], kernel=2)
     with pytest.raises(ValueError, match="qadaptive_max_pool: size is 0, not at least"):
