@@ -31,6 +31,7 @@ cdef extern from "qops.h" nogil:
         convert, binary, reduce, accumulate, table, window, neighbors, blend, rows, tile
     ctypedef struct qops_pairs:
         const float *scale
+        const int32_t *zero
         float limit
         bint per_element
     ctypedef struct qops_affine:
@@ -193,6 +194,7 @@ cdef extern from "pooling.h" nogil:
         double divisor
     ctypedef struct pool_means:
         qops_accumulate_fn *add
+        qops_reduce_fn *reduce
         qops_convert_fn *quantize
         const double *scale
         const int64_t *zero
@@ -205,6 +207,7 @@ cdef extern from "pooling.h" nogil:
         const void *const *how
         pool_dim dim[3]
         size_t channels, x_size, y_size
+        qops_dtype dtype
         const int64_t *runs
         char *columns
         const void **taps
@@ -1768,7 +1771,7 @@ def pool(
         p.dim[d].taps = <const int64_t *>cnp.PyArray_DATA(taps)
         p.dim[d].kind = <const int64_t *>cnp.PyArray_DATA(kind)
     p.runs = <const int64_t *>cnp.PyArray_DATA(runs)
-    p.channels = cnp.PyArray_DIM(q, 4)
+    p.channels, p.dtype = cnp.PyArray_DIM(q, 4), <qops_dtype>code
     p.x_size, p.y_size = cnp.PyArray_ITEMSIZE(q), cnp.PyArray_ITEMSIZE(out)
     if padded is not None:
         p.kernel, p.stride, p.padding = padded
@@ -1788,13 +1791,13 @@ def pool(
         means.params.divide = not pairs_limit(
             &means.params.y, <qops_dtype>y_code, y.smallest, y.largest)
         means.add = <qops_accumulate_fn *>_add_codes.find(kernels, code, i64)
+        means.reduce = <qops_reduce_fn *>_hsum.find(kernels, code, i64)
         means.quantize = <qops_convert_fn *>_quantize.find(kernels, f32, y_code)
         p.means = &means
     elif how[0] is None:
         p.fn = <qops_window_fn *>_window_max.find(kernels, code, code)
         part.columns = (
-            p.stride == 0 and p.dim[0].most * p.dim[1].most > 1
-            and (p.channels < POOL_FEW or p.dim[2].most > POOL_WIDE))
+            p.stride == 0 and (p.channels < POOL_FEW or p.dim[2].most > POOL_WIDE))
     elif isinstance(how[0], tuple):
         p.fn = <qops_window_fn *>_window_mean.find(kernels, code, code)
     else:
@@ -1845,26 +1848,30 @@ def interpolate(
     Each of dims is (low, high, low_weight, high_weight), int64 and float32 arrays for
     the indices of an output dimension; those of the last are of columns, which have so
     many channels, and count codes. Both arrays are contiguous, of 8- or 16-bit codes.
+    Where there are many scales or zero points, each outer index is one channel.
     Arguments are as resizing.py has checked and made them.
     """
     cdef const kernel_table *kernels = table_in_use()
     cdef interpolation p
-    cdef one_pair pair, out_pair
+    cdef _Pairs a, b
     cdef cnp.ndarray low, high, low_weight, high_weight
     cdef int d, x_code = _code_of(q), y_code = _code_of(out)
-    cdef Py_ssize_t i, n_outer = cnp.PyArray_DIM(q, 0)
+    cdef Py_ssize_t i, c, n_outer = cnp.PyArray_DIM(q, 0)
+    cdef Py_ssize_t n_pairs = max(np.size(k) for k in (
+        scale, zero_point, out_scale, out_zero_point))
+    cdef bint each_a, each_b
     cdef const char *x = cnp.PyArray_BYTES(q)
     cdef char *y = cnp.PyArray_BYTES(out)
     cdef size_t x_bytes, y_bytes
     memset(&p, 0, sizeof(p))
     p.columns = <qops_neighbors_fn *>_blend_columns.find(kernels, x_code, f32)
     p.rows = <qops_blend_fn *>_blend_rows.find(kernels, f32, y_code)
-    if (
-        p.columns is NULL or p.rows is NULL
-        or not _one_pair(&pair, scale, zero_point, <qops_dtype>x_code, False)
-        or not _one_pair(&out_pair, out_scale, out_zero_point, <qops_dtype>y_code, True)
-    ):
+    if p.columns is NULL or p.rows is NULL:
         raise ValueError("interpolate: arguments are not as it needs them")
+    a = _pairs("interpolate", "", scale, zero_point, x_code, True, (n_pairs,), 0, None)
+    b = _pairs("interpolate", "out_", out_scale, out_zero_point, y_code, True,
+               (n_pairs,), 0, None)
+    each_a, each_b = not a.one_for_all(), not b.one_for_all()
     for d in range(3):
         low, high, low_weight, high_weight = dims[d]
         p.dim[d].n_in, p.dim[d].out = cnp.PyArray_DIM(q, d + 1), low.size
@@ -1872,16 +1879,19 @@ def interpolate(
         p.dim[d].high = <const int64_t *>cnp.PyArray_DATA(high)
         p.dim[d].low_weight = <const float *>cnp.PyArray_DATA(low_weight)
         p.dim[d].high_weight = <const float *>cnp.PyArray_DATA(high_weight)
-    p.channels, p.zero = channels, zero_point
+    p.channels = channels
     p.x_size, p.y_size = cnp.PyArray_ITEMSIZE(q), cnp.PyArray_ITEMSIZE(out)
-    p.params.a, p.params.y = pairs_of_one(&pair), pairs_of_one(&out_pair)
     p.params.divide = not pairs_limit(
-        &p.params.y, <qops_dtype>y_code, out_pair.scale, out_pair.scale)
+        &b.pairs, <qops_dtype>y_code, b.smallest, b.largest)
     if out.size == 0:
         return
     x_bytes, y_bytes = q.nbytes // n_outer, out.nbytes // n_outer
     with nogil:
         for i in range(n_outer):
+            c = i % n_pairs
+            p.params.a = pairs_from(a.pairs, c if each_a else 0)
+            p.params.y = pairs_from(b.pairs, c if each_b else 0)
+            p.zero = p.params.a.zero[0]
             interpolate_one(&p, x + i * x_bytes, y + i * y_bytes)
 
 

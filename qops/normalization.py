@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import axis_of, pair_or, pieces
+from ._arrays import axis_of, integer, pair_or, part, pieces
 from ._core import (
     check_pairs,
     code_array,
@@ -34,21 +34,38 @@ class _Call:
         dtype: DTypeLike | None,
         out: Array | None,
         eps: float,
+        axis: int | None,
     ) -> None:
+        """Take parameters of each channel of an axis, or just one pair for None."""
         self.op, self.out = op, out
         x = code_array(op, "q", q)
+        of = None if axis is None else axis_of(op, axis, x.ndim)
+        self.axis = of or 0
         native = x.dtype.newbyteorder("=")
         self.y = result_array(op, out, dtype, native, x.shape)
         self.scale, self.zero = pair
         self.out_scale, self.out_zero = pair_or(pair, out_pair)
         to = self.y.dtype.newbyteorder("=")
-        check_pairs(op, "", *pair, native, (), None)
-        check_pairs(op, "out_", self.out_scale, self.out_zero, to, (), None)
+        out_pair = self.out_scale, self.out_zero
+        if axis is None:
+            self.refuse_many("", pair, "rows have")
+            self.refuse_many("out_", out_pair, "rows have")
+        check_pairs(op, "", *pair, native, x.shape, of)
+        check_pairs(op, "out_", *out_pair, to, x.shape, of)
         self.eps = _number(op, "eps", eps)
         if not 0 <= self.eps < math.inf:
             raise ValueError(f"{op}: eps is {eps}, not finite and at least 0")
         self.x = np.ascontiguousarray(x, native).reshape(x.shape)
-        self.real_scale = float(np.float32(self.scale))
+        self.real_scale = np.asarray(self.scale, np.float32).astype(np.float64)[()]
+
+    def refuse_many(self, prefix: str, pair: tuple[Any, Any], who: str) -> None:
+        """Raise an error for parameters of each channel where there is one pair."""
+        for name, p in zip(("scale", "zero_point"), pair, strict=True):
+            if np.ndim(p) > 0:
+                raise ValueError(
+                    f"{self.op}: {prefix}{name} has shape {np.shape(p)}, not (): {who} "
+                    f"one scale and zero point"
+                )
 
     def statistics(self, sums: Array, squares: Array, n: int) -> tuple[Array, ...]:
         """Return center, gain and shift of groups of n codes, for mean 0, deviation 1.
@@ -71,8 +88,13 @@ class _Call:
         first: tuple[Any, ...],
         second: tuple[Any, ...],
         relu: bool = False,
+        axis: int | None = None,
     ) -> Any:
-        """Apply center, gain and shift, then weight and bias, each broadcast."""
+        """Apply center, gain and shift, then weight and bias, each broadcast.
+
+        Those of the first are arrays of one shape, or numbers; so are those of the
+        second. The axis is that of the channels in the three dimensions of `shape`.
+        """
         x, to = self.x.reshape(shape), self.y
         direct = to.flags.c_contiguous and to.dtype.isnative
         if self.out is not None and np.may_share_memory(self.x, to):
@@ -81,27 +103,31 @@ class _Call:
         center = _three(first[0], np.int32)
         numbers = [_three(v, np.float32) for v in (*first[1:], *second)]
         pair = self.out_scale, self.out_zero
-        if x.dtype == y.dtype and x.dtype.itemsize == 1:
+        many = any(map(np.ndim, pair))
+        if x.dtype == y.dtype and x.dtype.itemsize == 1 and not many:
             gain, shift, weight, bias = numbers
             to_scale, to_zero = map(_plain, pair)
             normalize(x, center, gain, shift, weight, bias, to_scale, to_zero, y)
         else:
             wide = [np.broadcast_to(v, shape) for v in (center, *numbers)]
-            self._in_pieces(x, wide[0], wide[1:], pair, y)
+            self._in_pieces(x, wide[0], wide[1:], axis if many else None, y)
         if relu:
-            np.maximum(y, y.dtype.type(int(self.out_zero)), out=y)
+            zero = np.asarray(self.out_zero).astype(y.dtype)
+            np.maximum(y, zero[:, None] if zero.ndim and axis == 1 else zero, out=y)
         if not direct:
             to[...] = y.reshape(to.shape)
         return to[()] if self.out is None else self.out
 
     def _in_pieces(
-        self, x: Array, center: Array, numbers: list[Array], pair: Any, y: Array
+        self, x: Array, center: Array, numbers: list[Array], axis: int | None, y: Array
     ) -> None:
         with np.errstate(all="ignore"):
             for index in pieces(x.shape):
                 gain, shift, weight, bias = (v[index] for v in numbers)
                 v = (x[index].astype(np.int64) - center[index]).astype(np.float32)
-                quantize((v * gain + shift) * weight + bias, *pair, out=y[index])
+                v = (v * gain + shift) * weight + bias
+                pair = (part(p, axis, index) for p in (self.out_scale, self.out_zero))
+                quantize(v, *pair, axis=axis, out=y[index])
 
 
 def spread(
@@ -173,9 +199,9 @@ def qbatch_norm(
     ----------
     q : array_like
         Codes: uint8, int8, uint16, int16 or int32, of any rank.
-    scale, zero_point : scalar
-        Of `q`; the scale is rounded to float32.
-    out_scale, out_zero_point : scalar, optional
+    scale, zero_point : scalar or 1-D array_like
+        Of `q`; the scale is rounded to float32. Arrays hold one for each channel.
+    out_scale, out_zero_point : scalar or 1-D array_like, optional
         Of the result; by default those of `q`.
     mean, var : 1-D array_like
         Of the real numbers, one for each channel.
@@ -217,11 +243,10 @@ def qbatch_norm(
            [148, 138]], dtype=uint8)
     """
     op = "qbatch_norm"
-    call = _Call(
-        op, q, (scale, zero_point), (out_scale, out_zero_point), dtype, out, eps
-    )
+    pairs = (scale, zero_point), (out_scale, out_zero_point)
+    call = _Call(op, q, *pairs, dtype, out, eps, integer(op, "axis", axis))
     given: tuple[int, ...] = call.x.shape
-    i = axis_of(op, axis, len(given))
+    i = call.axis
     channels = (given[i],)
     means = _vector(op, "mean", mean, channels, 0)
     variances = _vector(op, "var", var, channels, 1)
@@ -233,21 +258,19 @@ def qbatch_norm(
             variances + call.eps
         )
         shift = _vector(op, "bias", bias, channels, 0) - means * gain
-    shape, along = _channel_shape(given, i)
-    first = _plain(call.zero), call.real_scale, 0.0
-    second = (v.astype(np.float32).reshape(along) for v in (gain, shift))
-    return call.run(shape, first, tuple(second), relu)
-
-
-def _channel_shape(
-    shape: tuple[int, ...], axis: int
-) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Return three dimensions for q, and those of numbers of each channel."""
-    outer, n = math.prod(shape[:axis]), shape[axis]
-    inner = math.prod(shape[axis + 1 :])
+    inner = math.prod(given[i + 1 :])
+    shape, along, at = (math.prod(given[:i]), *channels, inner), (1, *channels, 1), 1
     if inner == 1:
-        return (1, outer, n), (1, 1, n)
-    return (outer, n, inner), (1, n, 1)
+        shape, along, at = (1, *shape[:2]), (1, 1, *channels), 2
+    first: tuple[Any, ...] = call.zero, call.real_scale, 0
+    if np.ndim(call.zero) or np.ndim(call.real_scale):
+        dtypes = np.int32, np.float32, np.float32
+        first = tuple(
+            np.full(channels, v, to).reshape(along)
+            for v, to in zip(first, dtypes, strict=True)
+        )
+    second = (v.astype(np.float32).reshape(along) for v in (gain, shift))
+    return call.run(shape, first, tuple(second), relu, at)
 
 
 def qlayer_norm(
@@ -272,8 +295,11 @@ def qlayer_norm(
 
     Parameters
     ----------
-    q, scale, zero_point, out_scale, out_zero_point, dtype, out
+    q, dtype, out
         As in `qbatch_norm`.
+    scale, zero_point, out_scale, out_zero_point : scalar
+        As in `qbatch_norm`, but one for all: codes of different scales have no exact
+        sum.
     weight, bias : array_like, optional
         Of the shape of the axes normalized over; by default 1 and 0.
     eps : float, optional
@@ -304,9 +330,8 @@ def qlayer_norm(
            [128, 128, 128]], dtype=uint8)
     """
     op = "qlayer_norm"
-    call = _Call(
-        op, q, (scale, zero_point), (out_scale, out_zero_point), dtype, out, eps
-    )
+    pairs = (scale, zero_point), (out_scale, out_zero_point)
+    call = _Call(op, q, *pairs, dtype, out, eps, None)
     shape: tuple[int, ...] = call.x.shape
     axes = [axis] if np.ndim(axis) == 0 else list(axis)  # type: ignore[arg-type]
     k = len(axes)
@@ -351,7 +376,9 @@ def qgroup_norm(
     Parameters
     ----------
     q, scale, zero_point, out_scale, out_zero_point, dtype, out
-        As in `qbatch_norm`; the first axis of `q` is that of the samples.
+        As in `qbatch_norm`; the first axis of `q` is that of the samples. Groups of
+        several channels need one `scale` and `zero_point` for all: codes of different
+        scales have no exact sum.
     groups : int
         How many there are; it divides the number of channels.
     weight, bias : 1-D array_like, optional
@@ -466,9 +493,9 @@ def _group_norm(
     dtype: DTypeLike | None,
     out: Array | None,
 ) -> Any:
-    call = _Call(op, q, pair, out_pair, dtype, out, eps)
+    call = _Call(op, q, pair, out_pair, dtype, out, eps, integer(op, "axis", axis))
     shape: tuple[int, ...] = call.x.shape
-    i = axis_of(op, axis, len(shape))
+    i = call.axis
     if i == 0 or i not in (1, len(shape) - 1):
         raise ValueError(
             f"{op}: axis is {axis}, not 1 or the last of q with shape {shape}"
@@ -479,13 +506,18 @@ def _group_norm(
         raise ValueError(
             f"{op}: groups is {groups}, which does not divide the {channels} channels"
         )
+    if n_groups != channels:
+        call.refuse_many(
+            "", pair, f"the {channels // n_groups} channels of a group have"
+        )
     weight = _vector(op, "weight", affine[0], (channels,), 1)
     bias = _vector(op, "bias", affine[1], (channels,), 0)
     positions = math.prod(shape[1:]) // channels if channels else 0
     last = i > 1
     full = (samples, positions, channels) if last else (samples, channels, positions)
+    at = 2 if last else 1
     if call.x.size == 0:
-        return call.run(full, (0, 1.0, 0.0), (1.0, 0.0))
+        return call.run(full, (0, 1.0, 0.0), (1.0, 0.0), axis=at)
     each = channels // n_groups
     if last:
         x = call.x.reshape(full)
@@ -499,4 +531,4 @@ def _group_norm(
     along = (1, channels) if last else (channels, 1)
     first = (np.repeat(v, each, 1).reshape(samples, *along) for v in statistics)
     second = weight.reshape(1, *along), bias.reshape(1, *along)
-    return call.run(full, tuple(first), second)
+    return call.run(full, tuple(first), second, axis=at)

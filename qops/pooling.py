@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import pair_or
+from ._arrays import Index, pair_or, part
 from ._core import (
     FEW_CHANNELS,
     check_pairs,
@@ -28,7 +28,7 @@ Array = NDArray[Any]
 Ints = int | Sequence[int]
 
 _MOST_SUMMED = 257  # codes of 8 bits whose sum, less the lowest codes, fits 16 bits
-_MANY_PHASES = 4  # of a stride: to take rows apart is not worth it
+_MANY_PHASES = 3  # of a stride: to take rows apart is not worth it
 _KEPT = 4096  # outputs of a dimension whose windows are kept for the next call
 
 
@@ -43,6 +43,13 @@ class Windows(NamedTuple):
     kinds: tuple[tuple[int, int], ...]  # taps that count, and what to divide by
     runs: NDArray[np.int64]  # lengths of what is alike, and the same step apart
     padded: tuple[int, int, int] | None = None  # kernel, stride, padding of rows
+
+
+def _many(parameter: Any) -> bool:
+    """Say whether it is neither a number nor left out; it need not be valid."""
+    if parameter is None or isinstance(parameter, (int, float)):
+        return False
+    return bool(getattr(parameter, "ndim", 1))
 
 
 class SpatialCall:
@@ -63,11 +70,11 @@ class SpatialCall:
                 f"spatial dimensions"
             )
         self.op, self.channels_last = op, channels_last
-        self.per_channel = False
         self.axis = x.ndim - 1 if channels_last else 1
         self.pair, self.out_pair = pair, pair_or(pair, out_pair)
         self.given_out = any(p is not None for p in out_pair)
-        check_pairs(op, "", *pair, x.dtype, (), None)
+        self.per_channel = any(map(_many, (*pair, *out_pair)))
+        check_pairs(op, "", *pair, x.dtype, x.shape, self.axis)
         self.x = np.ascontiguousarray(x, x.dtype.newbyteorder("="))
         self.spatial = x.shape[1:-1] if channels_last else x.shape[2:]
         self.channels = x.shape[-1] if channels_last else 1  # beside each other
@@ -80,7 +87,20 @@ class SpatialCall:
 
     def same_pair(self) -> bool:
         """Say whether the result has the parameters of q."""
-        return not self.given_out or same_pair(self.pair, self.out_pair)
+        if not self.given_out:
+            return True
+        shape = (self.x.shape[self.axis],) if self.per_channel else ()
+        s, z, *to = (np.broadcast_to(p, shape) for p in (*self.pair, *self.out_pair))
+        return same_pair((s, z), (to[0], to[1]))
+
+    def requantize(self, q: Array, out: Array, piece: Index | None = None) -> None:
+        """Give codes, which may be a piece, the parameters of the result."""
+        axis, given = None, (*self.pair, *self.out_pair)
+        if self.per_channel:
+            axis = self.axis
+            if piece is not None:
+                given = tuple(part(p, axis, piece) for p in given)
+        requantize(q, *given, axis=axis, out=out)
 
     def each(self, name: str, value: Ints, least: int) -> list[int]:
         """Return a number for each spatial dimension, checked."""
@@ -110,11 +130,11 @@ class SpatialCall:
         self, sizes: Sequence[int], dtype: DTypeLike | None, out: Array | None
     ) -> tuple[Array, Array]:
         """Return the same for so many outputs along each spatial dimension."""
-        n, c = self.x.shape[0], self.x.shape[-1 if self.channels_last else 1]
+        n, c = self.x.shape[0], self.x.shape[self.axis]
         shape = (n, *sizes, c) if self.channels_last else (n, c, *sizes)
         y = result_array(self.op, out, dtype, self.x.dtype, shape)
         to = y.dtype.newbyteorder("=")
-        check_pairs(self.op, "out_", *self.out_pair, to, (), None)
+        check_pairs(self.op, "out_", *self.out_pair, to, shape, self.axis)
         direct = y.flags.c_contiguous and y.dtype.isnative
         if out is not None and np.may_share_memory(self.x, y):
             direct = False
@@ -125,7 +145,8 @@ class SpatialCall:
     ) -> None:
         """Run the kernel."""
         three = [_NO_WINDOWS] * (3 - len(windows)) + windows
-        pool(self.flat(self.x), three, pad, how, self.flat(y), *pairs)
+        x, y = (flat(a, self.channels_last) for a in (self.x, y))
+        pool(x, three, pad, how, y, *pairs)
 
     def narrow(self, taps: int) -> bool:
         """Say whether sums of so many codes fit 16 bits, and all have one pair."""
@@ -133,12 +154,13 @@ class SpatialCall:
             self.x.dtype.itemsize == 1 and taps <= _MOST_SUMMED and not self.per_channel
         )
 
-    def flat(self, a: Array) -> Array:
-        """View an array as (outer, depth, height, width, channels)."""
-        spatial = a.shape[1:-1] if self.channels_last else a.shape[2:]
-        ones = (1,) * (3 - len(spatial))
-        outer = a.shape[:1] if self.channels_last else (a.shape[0] * a.shape[1],)
-        return a.reshape(*outer, *ones, *spatial, self.channels)
+
+def flat(a: Array, channels_last: bool) -> Array:
+    """View an array as (outer, depth, height, width, channels)."""
+    spatial = a.shape[1:-1] if channels_last else a.shape[2:]
+    ones = (1,) * (3 - len(spatial))
+    outer = a.shape[:1] if channels_last else (a.shape[0] * a.shape[1],)
+    return a.reshape(*outer, *ones, *spatial, a.shape[-1] if channels_last else 1)
 
 
 _ONE = np.ones(1, np.int64)
@@ -276,7 +298,7 @@ def _max_pool(
         lowest, _ = code_range(call.op, codes.dtype)
         call.pool(windows, lowest, [None], codes)
     if codes is not to or not call.same_pair():  # rounding keeps the order
-        requantize(codes, *call.pair, *call.out_pair, out=to)
+        call.requantize(codes, to)
     if to is not y:
         y[...] = to
     return y
@@ -411,10 +433,11 @@ def qmax_pool(
     Parameters
     ----------
     q : array_like
-        Codes, uint8 or int8: samples, channels, and one to three spatial dimensions.
-    scale, zero_point : scalar
-        Of `q`.
-    out_scale, out_zero_point : scalar, optional
+        Codes: uint8, int8, uint16, int16 or int32; samples, channels, and one to three
+        spatial dimensions.
+    scale, zero_point : scalar or 1-D array_like
+        Of `q`; the scale is rounded to float32. Arrays hold one for each channel.
+    out_scale, out_zero_point : scalar or 1-D array_like, optional
         Of the result; by default those of `q`.
     kernel : int or sequence of int
         The extent of a window, for all spatial dimensions or for each.

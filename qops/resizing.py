@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ._arrays import PIECE, pieces
-from ._core import FEW_CHANNELS, interpolate, requantize
-from .pooling import Ints, SpatialCall
+from ._core import FEW_CHANNELS, interpolate
+from .pooling import Ints, SpatialCall, flat
 
 Array = NDArray[Any]
 
@@ -49,9 +49,9 @@ def qinterpolate(
     q : array_like
         Codes, uint8, int8, uint16 or int16: samples, channels, and one to three spatial
         dimensions.
-    scale, zero_point : scalar
-        Of `q`; the scale is rounded to float32.
-    out_scale, out_zero_point : scalar, optional
+    scale, zero_point : scalar or 1-D array_like
+        Of `q`; the scale is rounded to float32. Arrays hold one for each channel.
+    out_scale, out_zero_point : scalar or 1-D array_like, optional
         Of the result; by default those of `q`.
     size : int or sequence of int, optional
         Elements of the result along all spatial dimensions, or along each.
@@ -83,7 +83,8 @@ def qinterpolate(
 
     Notes
     -----
-    What is not contiguous is copied first.
+    What is not contiguous is copied first, and so are both arrays where channels with
+    parameters of their own are last.
 
     Examples
     --------
@@ -175,11 +176,15 @@ def _nearest(call: SpatialCall, sizes: list[int], to: Array) -> None:
             np.take(codes, of[last], last, out=to[piece], mode="clip")  # not buffered
         else:
             codes = np.take(codes, of[last], last)
-            requantize(codes, *call.pair, *call.out_pair, out=to[piece])
+            call.requantize(codes, to[piece], piece)
 
 
 def _blend(call: SpatialCall, sizes: list[int], corners: bool, to: Array) -> None:
-    x, y = call.flat(call.x), call.flat(to)
+    last, codes, result = call.channels_last, call.x, to
+    if last and call.per_channel:  # an image of one channel has one pair
+        last, codes = False, np.ascontiguousarray(np.moveaxis(codes, -1, 1))
+        result = np.empty(np.moveaxis(to, -1, 1).shape, to.dtype)
+    x, y = flat(codes, last), flat(result, last)
     dims = [
         _neighbours(n, m, corners)
         for n, m in zip(x.shape[1:-1], y.shape[1:-1], strict=True)
@@ -197,12 +202,12 @@ def _blend(call: SpatialCall, sizes: list[int], corners: bool, to: Array) -> Non
         x.reshape(*x.shape[:3], -1),
         dims,
         channels,
-        float(call.pair[0]),
-        int(call.pair[1]),
-        float(call.out_pair[0]),
-        int(call.out_pair[1]),
+        *call.pair,
+        *call.out_pair,
         y,
     )
+    if result is not to:
+        to[...] = np.moveaxis(result, 1, -1)
 
 
 def _neighbours(n: int, m: int, corners: bool) -> tuple[Array, Array, Array, Array]:

@@ -123,6 +123,74 @@ def test_batch_norm(level, dtype, shape, relu):
     same(np.moveaxis(got, 1, -1), expected)
 
 
+@pytest.mark.parametrize("positions", [1, 5, 1100])
+@pytest.mark.parametrize("channels", [1, 6])
+@pytest.mark.parametrize("dtype", CODES)
+def test_parameters_of_each_channel(level, dtype, channels, positions):
+    """A channel at a time gives the same."""
+    rng = np.random.default_rng(0)
+    q = codes(2 * channels * positions, dtype).reshape(2, channels, positions)
+    scales, to_scales = rng.uniform(0.5, 2, (2, channels)) * 25 / limits(dtype)[1]
+    zeros, to_zeros = rng.integers(0, 100, (2, channels))
+    weight, bias = affine(channels)
+    mean, var = affine(channels, 1)
+    last = np.ascontiguousarray(np.moveaxis(q, 1, -1))
+    for norm, many, own in (
+        (qops.qbatch_norm, {"mean": mean, "var": var**2}, {}),
+        (qops.qbatch_norm, {"mean": mean, "var": var**2}, {"relu": True}),
+        (qops.qinstance_norm, {}, {}),
+    ):
+        many = many | {"weight": weight, "bias": bias}
+        for pairs in (
+            (scales, zeros, to_scales, to_zeros),
+            (scales, zeros, 0.05, 7),
+            (0.1, zeros, 0.05, 7),
+            (0.1, 9, 0.05, to_zeros.tolist()),
+        ):
+            beside = [np.broadcast_to(p, channels) for p in pairs]
+            expected = [
+                norm(
+                    q[:, [c]],
+                    *(p[c] for p in beside),
+                    **{key: v[[c]] for key, v in many.items()},
+                    **own,
+                )
+                for c in range(channels)
+            ]
+            expected = np.concatenate(expected, 1)
+            same(norm(q, *pairs, **many, **own), expected)
+            got = norm(last, *pairs, **many, **own, axis=-1)
+            same(np.moveaxis(got, -1, 1), expected)
+    wide = qops.qgroup_norm(q, 0.1, 3, to_scales, to_zeros, groups=1, dtype=np.int16)
+    one, none = np.ones(channels), np.zeros(channels)
+    for c, to in enumerate(zip(to_scales, to_zeros, strict=True)):
+        expected = group_norm(q, 0.1, 3, to, np.int16, 1, one, none)
+        same(wide[:, c], expected[:, c])
+
+
+def test_pieces_get_the_parameters_of_their_channels():
+    q = codes(40 * 2000, np.int16).reshape(1, 40, 2000)  # more than one piece
+    to = np.linspace(0.01, 2, 40), np.arange(40)
+    got = qops.qinstance_norm(q, 0.1, 3, *to)
+    for c in range(40):
+        expected = qops.qinstance_norm(q[:, [c]], 0.1, 3, to[0][c], to[1][c])
+        same(got[:, [c]], expected)
+
+
+def test_one_pair_for_sums_over_channels():
+    with pytest.raises(
+        ValueError,
+        match=r"^qgroup_norm: scale has shape \(4,\), not \(\): the 2 channels of a",
+    ):
+        qops.qgroup_norm(Q, np.ones(4), 0, groups=2)
+    with pytest.raises(
+        ValueError,
+        match=r"^qlayer_norm: out_zero_point has shape \(3,\), not \(\): rows have",
+    ):
+        qops.qlayer_norm(Q, 1.0, 0, 1.0, [0, 0, 0])
+    same(qops.qgroup_norm(Q, np.ones(4), [0] * 4, groups=4), Q)
+
+
 def call(name, q, *args, **kwargs):
     own = {
         "qbatch_norm": {"mean": np.zeros(q.shape[1]), "var": np.ones(q.shape[1])},
@@ -235,7 +303,7 @@ def test_parameters(name):
         call(name, Q, -1.0, 0)
     with pytest.raises(ValueError, match=f"^{name}: zero_point is 300, not within"):
         call(name, Q, 1.0, 300)
-    with pytest.raises(ValueError, match=rf"^{name}: scale has shape \(4,\)"):
-        call(name, Q, np.ones(4), 0)
+    with pytest.raises(ValueError, match=rf"^{name}: scale has shape \(5,\), not \("):
+        call(name, Q, np.ones(5), 0)
     with pytest.raises(TypeError, match=f"^{name}: q is float32, not a dtype of codes"):
         call(name, Q.astype(np.float32), 1.0, 0)

@@ -170,6 +170,43 @@ def test_sums_at_the_edge_of_16_bits(level, kernel):
     assert (expected[0, 0] == 255).all()
 
 
+@pytest.mark.parametrize("channels", [1, 3, 20, 2100])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32])
+def test_parameters_of_each_channel(level, dtype, channels):
+    rng = np.random.default_rng(0)
+    q = codes(2 * channels * 35, dtype).reshape(2, channels, 5, 7)
+    scales, to_scales = rng.uniform(0.01, 2, (2, channels))
+    zeros, to_zeros = rng.integers(0, 100, (2, channels))
+    windows = dims((5, 7), 3, 2, 1, 1, False)
+    own = {"kernel": 3, "stride": 2, "padding": 1}
+    largest = max_pool(q, windows)
+    both_layouts(qops.qmax_pool, q, largest, scales, zeros, **own)
+    both_layouts(qops.qmax_pool, q, largest, scales, 3, scales.tolist(), 3, **own)
+    of_channels = [(scales, zeros, to_scales, to_zeros), (0.1, 7, to_scales, 9)]
+    of_channels += [(scales, 5, 0.3, to_zeros), (0.1, zeros, 0.2, 5)]
+    for pairs in of_channels:
+        beside = [np.reshape(p, (-1, 1, 1)) for p in pairs]
+        for out_dtype in (dtype, np.int8):
+            expected = oracles.requantize(largest, *beside, out_dtype)
+            both_layouts(qops.qmax_pool, q, expected, *pairs, dtype=out_dtype, **own)
+            expected = avg_pool(q, *pairs[:2], pairs[2:], out_dtype, windows, True)
+            both_layouts(qops.qavg_pool, q, expected, *pairs, dtype=out_dtype, **own)
+    expected = avg_pool(q, scales, zeros, (scales, zeros), dtype, windows, True)
+    both_layouts(qops.qavg_pool, q, expected, scales, zeros, **own)
+    whole = [adaptive(n, 1) for n in (5, 7)]
+    expected = avg_pool(q, scales, zeros, (scales, zeros), dtype, whole)
+    both_layouts(qops.qglobal_avg_pool, q, expected, scales, zeros)
+    expected = max_pool(q, whole)
+    both_layouts(qops.qadaptive_max_pool, q, expected, scales, zeros, size=1)
+
+
+def test_equal_parameters_leave_codes_of_32_bits():
+    """Which requantize would round to float32."""
+    q = np.full((1, 2, 4), 2**31 - 2, np.int32)
+    for pair in ((0.1, 0), ([0.1, 0.1], 0), (0.1, [0, 0])):
+        same(qops.qmax_pool(q, *pair, 0.1, [0, 0], kernel=2), q[..., :2])
+
+
 @pytest.mark.parametrize(
     ("shape", "kernel", "stride"),
     [
@@ -298,6 +335,22 @@ def test_other_errors():
         qops.qavg_pool(Q, 0.1, 0, kernel=2, divisor_override=0)
     with pytest.raises(ValueError, match="a window has none of the 1 elements"):
         qops.qmax_pool(Q[..., :1], 0.1, 0, kernel=2, dilation=2, padding=1)
+    with pytest.raises(
+        ValueError, match=r"qmax_pool: scale has shape \(3,\), not \(2,\)"
+    ):
+        qops.qmax_pool(Q, [1, 2, 3], 0, kernel=2)
+    with pytest.raises(
+        ValueError, match=r"qmax_pool: out_zero_point has shape \(5,\), n"
+    ):
+        qops.qmax_pool(Q, 0.1, 0, 0.1, [0] * 5, kernel=2)
+    with pytest.raises(
+        ValueError, match=r"qavg_pool: scale\[1\] is -2.0, not finite and"
+    ):
+        qops.qavg_pool(Q, [1, -2], 0, kernel=2)
+    with pytest.raises(
+        ValueError, match=r"qavg_pool: zero_point has shape .* one dimen"
+    ):
+        qops.qavg_pool(Q, 0.1, [[0, 0]], kernel=2)
     with pytest.raises(ValueError, match="qadaptive_max_pool: size is 0, not at least"):
         qops.qadaptive_max_pool(Q, 0.1, 0, size=0)
 

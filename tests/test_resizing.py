@@ -81,6 +81,33 @@ def test_blend(level, dtype, shape, sizes):
         same(np.moveaxis(got, -1, 1), expected)
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_parameters_of_each_channel(level, mode):
+    rng = np.random.default_rng(0)
+    q = codes(2 * 20 * 4 * 5, np.int8).reshape(2, 20, 4, 5)
+    last = np.ascontiguousarray(np.moveaxis(q, 1, -1))
+    scales, to_scales = rng.uniform(0.01, 2, (2, 20))
+    zeros, to_zeros = rng.integers(-50, 100, (2, 20))
+    own = {"size": (9, 3), "mode": mode}
+    for pairs in (
+        (scales, zeros, to_scales, to_zeros),
+        (0.1, zeros, 0.2, 3),
+        (0.1, 7, to_scales, 3),
+        (scales, 7, scales, zeros),
+    ):
+        beside = [np.broadcast_to(p, 20) for p in pairs]
+        expected = [
+            qops.qinterpolate(q[:, [c]], *(p[c] for p in beside), **own)
+            for c in range(20)
+        ]
+        expected = np.concatenate(expected, 1)
+        same(qops.qinterpolate(q, *pairs, **own), expected)
+        got = qops.qinterpolate(last, *pairs, channels_last=True, **own)
+        same(np.moveaxis(got, -1, 1), expected)
+    got = qops.qinterpolate(q, scales, zeros, size=(4, 5), mode=mode)
+    same(got, q)
+
+
 @pytest.mark.parametrize("scales", [(1e-40, 3e-40), (3e38, 1e-30), (1e-30, 3e38)])
 def test_scales_that_need_a_division(level, scales):
     q = codes(60, np.int8).reshape(1, 3, 20)

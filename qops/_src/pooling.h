@@ -39,6 +39,7 @@ typedef struct {
 /* How sums of 64 bits become means */
 typedef struct {
     qops_accumulate_fn *add;
+    qops_reduce_fn *reduce;
     qops_convert_fn *quantize;
     const double *scale; /* of each channel */
     const int64_t *zero; /* likewise */
@@ -53,6 +54,7 @@ typedef struct {
     const void *const *how; /* for each kind of depth, height and width a table, mean or count */
     pool_dim dim[POOL_DIMS];
     size_t channels, x_size, y_size;
+    qops_dtype dtype;    /* of the input */
     const int64_t *runs; /* lengths of what follows each other in a row and is alike */
     char *columns;       /* room for a row of maxima; NULL: windows are taken as they are */
     const void **taps;   /* room for those of the largest window */
@@ -121,6 +123,28 @@ static inline void pool_row(const pooling *p, const pool_block *b, size_t row_ki
     }
 }
 
+/* Maxima of a row of few channels, too short a run of each for a step of a kernel */
+static inline void pool_few_maxima(const pooling *p, const void *x, void *y, qops_dtype t) {
+    const pool_dim *d = &p->dim[2];
+    const size_t c = p->channels, step = (size_t)d->dilation * c;
+    for (size_t o = 0, i = 0; o < d->out; o++)
+        for (size_t j = 0; j < c; j++, i++) {
+            const size_t first = (size_t)d->first[o] * c + j;
+            int32_t most = code_min(t);
+            for (size_t k = 0, at = first; k < (size_t)d->taps[o]; k++, at += step) {
+                const int32_t q = t == u8    ? ((const uint8_t *)x)[at]
+                                  : t == i8  ? ((const int8_t *)x)[at]
+                                  : t == u16 ? ((const uint16_t *)x)[at]
+                                  : t == i16 ? ((const int16_t *)x)[at]
+                                             : ((const int32_t *)x)[at];
+                if (q > most) most = q;
+            }
+            if (t == u8 || t == i8) ((uint8_t *)y)[i] = (uint8_t)most;
+            else if (t == i32) ((int32_t *)y)[i] = most;
+            else ((uint16_t *)y)[i] = (uint16_t)most;
+        }
+}
+
 /* A row of maxima: those of columns first, so that no column is read twice */
 static inline void pool_max_row(const pooling *p, const pool_block *b, char *y) {
     size_t rows = 0;
@@ -128,7 +152,12 @@ static inline void pool_max_row(const pooling *p, const pool_block *b, char *y) 
         for (size_t j = 0; j < b->rows; j++) p->taps[rows++] = pool_row_of(b, i, j);
     p->fn(p->taps, rows, 0, p->columns, p->dim[2].in * p->channels, 1, NULL);
     const pool_block columns = {.x = p->columns, .planes = 1, .rows = 1};
-    pool_row(p, &columns, 0, y);
+    if (p->channels >= POOL_FEW) pool_row(p, &columns, 0, y);
+    else if (p->dtype == u8) pool_few_maxima(p, p->columns, y, u8);
+    else if (p->dtype == i8) pool_few_maxima(p, p->columns, y, i8);
+    else if (p->dtype == u16) pool_few_maxima(p, p->columns, y, u16);
+    else if (p->dtype == i16) pool_few_maxima(p, p->columns, y, i16);
+    else pool_few_maxima(p, p->columns, y, i32);
 }
 
 /* to[i * c] = from[i * c * s], of c codes of so many bytes each */
@@ -229,43 +258,72 @@ static inline void pool_add(const pooling *p, const char *x, ptrdiff_t step, siz
     }
 }
 
-/* sums[i] += window o of the channels from c on */
-static inline void pool_add_window(const pooling *p, const pool_block *b, size_t o, size_t c,
-                                   int64_t *sums, size_t n) {
+/* sums = window o of n channels from c on */
+static inline void pool_window(const pooling *p, const pool_block *b, size_t o, size_t c,
+                               int64_t *sums, size_t n) {
     const pool_dim *d = &p->dim[2];
     const size_t column = p->channels * p->x_size;
     const size_t from = (size_t)d->first[o] * column + c * p->x_size;
+    memset(sums, 0, n * sizeof *sums);
     for (size_t i = 0; i < b->planes; i++)
         for (size_t j = 0; j < b->rows; j++)
             pool_add(p, pool_row_of(b, i, j) + from, (ptrdiff_t)column, (size_t)d->taps[o], sums,
                      n);
 }
 
-/* Sums of columns i..end) over the rows of a block, of as many as fit */
+/* Of columns i..end) of a block, in codes, as many as fit: sums of those before each */
 typedef struct {
-    size_t i, end; /* in codes */
-    int64_t sums[POOL_CHUNK];
+    size_t i, end;
+    int64_t before[POOL_CHUNK + POOL_FEW];
 } pool_held;
 
-/* The same for few channels, from the first: columns are summed first, and kept for the windows that
- * follow */
-static inline void pool_add_held(const pooling *p, const pool_block *b, size_t o, pool_held *held,
-                                 int64_t *sums) {
+static inline void pool_hold(const pooling *p, const pool_block *b, size_t i, pool_held *held) {
+    const size_t c = p->channels, left = p->dim[2].in * c - i, most = POOL_CHUNK / c * c;
+    const size_t n = left < most ? left : most;
+    int64_t *before = held->before;
+    held->i = i;
+    held->end = i + n;
+    memset(before, 0, (c + n) * sizeof *before);
+    for (size_t k = 0; k < b->planes; k++)
+        pool_add(p, pool_row_of(b, k, 0) + i * p->x_size, b->row_step, b->rows, before + c, n);
+    for (size_t j = 0; j < c; j++) {
+        int64_t sum = 0; /* in a register: to load what was just stored takes its time */
+        for (size_t k = c + j; k < c + n; k += c) before[k] = sum += before[k];
+    }
+}
+
+/* sums = n windows from o on, of few channels */
+static inline void pool_few_sums(const pooling *p, const pool_block *b, size_t o, size_t n,
+                                 pool_held *held, int64_t *sums, size_t c) {
     const pool_dim *d = &p->dim[2];
-    const size_t c = p->channels, width = d->in * c, most = POOL_CHUNK / c * c;
-    const size_t end = (size_t)(d->first[o] + d->taps[o]) * c;
-    for (size_t t = (size_t)d->first[o] * c, stop; t < end; t = stop) {
-        if (t < held->i || end > held->end) {
-            held->i = t;
-            held->end = width - t < most ? width : t + most;
-            memset(held->sums, 0, (held->end - t) * sizeof(int64_t));
-            for (size_t i = 0; i < b->planes; i++)
-                pool_add(p, pool_row_of(b, i, 0) + t * p->x_size, b->row_step, b->rows, held->sums,
-                         held->end - t);
+    for (const size_t out = o + n; o < out; o++, sums += c) {
+        const size_t end = (size_t)(d->first[o] + d->taps[o]) * c;
+        for (size_t i = 0; i < c; i++) sums[i] = 0;
+        for (size_t t = (size_t)d->first[o] * c, stop; t < end; t = stop) {
+            if (t < held->i || end > held->end) pool_hold(p, b, t, held);
+            stop = end < held->end ? end : held->end;
+            const int64_t *from = held->before + (t - held->i), *to = from + (stop - t);
+            for (size_t i = 0; i < c; i++) sums[i] += to[i] - from[i];
         }
-        stop = end < held->end ? end : held->end;
-        for (size_t i = 0; i < c; i++)
-            for (size_t k = t + i; k < stop; k += c) sums[i] += held->sums[k - held->i];
+    }
+}
+
+/* The sum of a window of one channel that has whole rows, and so is one run in each plane */
+static inline int64_t pool_whole_sum(const pooling *p, const pool_block *b) {
+    qops_total total = {0, 0};
+    for (size_t i = 0; i < b->planes; i++)
+        p->means->reduce(pool_row_of(b, i, 0), b->rows * p->dim[2].in, &total);
+    return (int64_t)total.low; /* the rest is its sign */
+}
+
+/* Means of n sums, of channels of their own or all of one */
+static inline void pool_real(const pool_means *m, const pool_count *count, const int64_t *sums,
+                             size_t n, size_t channel, bool own, float *real) {
+    const int64_t *zero = m->zero + channel;
+    const double *scale = m->scale + channel, divisor = count->divisor;
+    for (size_t i = 0; i < n; i++) {
+        const size_t c = own ? i : 0;
+        real[i] = pool_mean(sums[i] - count->taps * zero[c], scale[c], divisor);
     }
 }
 
@@ -274,10 +332,11 @@ static inline void pool_means_row(const pooling *p, const pool_block *b, size_t 
                                   char *y) {
     const pool_dim *d = &p->dim[2];
     const pool_means *means = p->means;
+    const bool one = p->channels == 1;
+    const bool whole = one && (size_t)d->taps[0] == d->in && p->dim[1].dilation == 1;
     const size_t most = p->channels < POOL_CHUNK ? p->channels : POOL_CHUNK;
-    const bool each = means->params.y.per_element && p->channels > 1;
     qops_params params = means->params;
-    if (!each && params.y.per_element) {
+    if (one && params.y.per_element) {
         params.y = pairs_from(params.y, (ptrdiff_t)c);
         params.y.per_element = false;
     }
@@ -285,24 +344,29 @@ static inline void pool_means_row(const pooling *p, const pool_block *b, size_t 
     float real[POOL_CHUNK];
     pool_held held;
     held.i = held.end = 0; /* no columns; the sums need no value */
-    size_t ready = 0;
-    for (size_t o = 0; o < d->out; o++) {
+    size_t ready = 0, end = 0;
+    for (size_t o = 0, r = 0, m; o < d->out; o += m) { /* m outputs of a kind */
+        if (o == end) end += (size_t)p->runs[r++];
+        m = (POOL_CHUNK - ready) / most;
+        if (m > end - o) m = end - o;
         const pool_count *count = p->how[row_kind * d->kinds + (size_t)d->kind[o]];
-        for (size_t i = 0, n; i < p->channels; i += n) {
+        for (size_t i = 0, n; i < p->channels; i += n) { /* n channels of them */
             n = p->channels - i < most ? p->channels - i : most;
-            memset(sums, 0, n * sizeof *sums);
-            if (p->channels < POOL_FEW) pool_add_held(p, b, o, &held, sums);
-            else pool_add_window(p, b, o, i, sums, n);
-            const double *scale = means->scale + c + i;
-            const int64_t *zero = means->zero + c + i;
-            for (size_t k = 0; k < n; k++)
-                real[ready + k] = pool_mean(sums[k] - count->taps * zero[k], scale[k],
-                                            count->divisor);
-            ready += n;
-            const bool last = o + 1 == d->out && i + n == p->channels;
-            if (!last && !each && ready + most <= POOL_CHUNK) continue;
-            if (each) params.y = pairs_from(means->params.y, (ptrdiff_t)i);
-            params.row = ready;
+            if (whole) sums[0] = pool_whole_sum(p, b);
+            else if (one) pool_few_sums(p, b, o, m, &held, sums, 1);
+            else if (p->channels < POOL_FEW) pool_few_sums(p, b, o, m, &held, sums, n);
+            else
+                for (size_t k = 0; k < m; k++) pool_window(p, b, o + k, i, sums + k * n, n);
+            if (one) pool_real(means, count, sums, m, c, false, real + ready);
+            else
+                for (size_t k = 0; k < m * n; k += n)
+                    pool_real(means, count, sums + k, n, c + i, true, real + ready + k);
+            ready += m * n;
+            if (o + m < d->out && ready + most <= POOL_CHUNK) continue;
+            if (params.y.per_element) params.y = pairs_from(means->params.y, (ptrdiff_t)i);
+            params.row = params.y.per_element ? n : ready;
+            params.a_step = (ptrdiff_t)(n * sizeof *real);
+            params.y_step = (ptrdiff_t)(n * p->y_size);
             means->quantize(real, y, ready, &params);
             y += ready * p->y_size;
             ready = 0;
