@@ -706,6 +706,7 @@ def extensions():
             library_name(level),
             [],  # build_ext writes it
             include_dirs=["qops/_src"],
+            libraries=["m"] if os.name == "posix" else [],  # fmodf
             depends=shared,
         )
         for level in LEVELS

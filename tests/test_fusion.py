@@ -589,9 +589,8 @@ def test_the_page_about_it():
         assert function is None or words == f"np.{function.__name__}"
     there: dict = {}
     exec(re.search(r"```python\n(.*?)```", text, re.S)[1], there)
-    program = re.search(r"```\n(.*?)```", text[text.index("is that program") :], re.S)[
-        1
-    ]
+    text = text[text.index("is that program") :]
+    program = re.search(r"```\n(.*?)```", text, re.S)[1]
     assert there["residual"].source(there["a"], there["b"]) + "\n" == program
     check(there["residual"], there["a"], there["b"])
 
