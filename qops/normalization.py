@@ -17,6 +17,7 @@ from ._core import (
     normalize,
     quantize,
     result_array,
+    run_rows,
 )
 
 Array = NDArray[Any]
@@ -142,6 +143,18 @@ def spread(
         sums, squares = sums.astype(object), squares.astype(object)
     exact = np.asarray(n * squares - sums * sums)
     return exact.astype(np.float64)
+
+
+def _sums(x: Array, axis: int) -> list[tuple[Array, ...]]:
+    """Return the sums and sums of squares along axis 1, of parts of x along an axis."""
+    found: dict[int, tuple[Array, Array]] = {}
+
+    def part(first: int, end: int) -> None:
+        some = x[first:end] if axis == 0 else x[:, first:end]
+        found[first] = hsum(some, 1), hsum_sq(some, 1)
+
+    run_rows(part, x.shape[axis], x.size)
+    return list(zip(*(found[first] for first in sorted(found)), strict=True))
 
 
 def _plain(p: Any) -> Any:
@@ -341,8 +354,8 @@ def qlayer_norm(
     biases = _vector(op, "bias", bias, last, 0).reshape(1, 1, n)
     if call.x.size == 0:
         return call.run((1, rows, n), (0, 1.0, 0.0), (1.0, 0.0))
-    flat = call.x.reshape(rows, n)
-    statistics = call.statistics(hsum(flat, 1), hsum_sq(flat, 1), n)
+    sums, squares = map(np.concatenate, _sums(call.x.reshape(rows, n), 0))
+    statistics = call.statistics(sums, squares, n)
     first = tuple(v.reshape(1, rows, 1) for v in statistics)
     return call.run((1, rows, n), first, (weights, biases))
 
@@ -508,14 +521,13 @@ def _group_norm(
     if call.x.size == 0:
         return call.run(full, (0, 1.0, 0.0), (1.0, 0.0), axis=at)
     each = channels // n_groups
-    if last:
-        x = call.x.reshape(full)
-        sums, squares = (
-            f(x, 1).reshape(samples, n_groups, each).sum(2) for f in (hsum, hsum_sq)
-        )
+    if last:  # parts of exact sums may be added up
+        both = [sum(v[1:], v[0]) for v in _sums(call.x.reshape(full), 1)]
+        sums, squares = (v.reshape(samples, n_groups, each).sum(2) for v in both)
     else:
-        x = call.x.reshape(samples, n_groups, each * positions)
-        sums, squares = hsum(x, 2), hsum_sq(x, 2)
+        x = call.x.reshape(samples * n_groups, each * positions)
+        both = [np.concatenate(v) for v in _sums(x, 0)]
+        sums, squares = (v.reshape(samples, n_groups) for v in both)
     statistics = call.statistics(sums, squares, each * positions)
     along = (1, channels) if last else (channels, 1)
     first = (np.repeat(v, each, 1).reshape(samples, *along) for v in statistics)
