@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import axis_of, integer, pair_or, part, pieces
+from ._arrays import axis_of, integer, pair_or, part, pieces, several
 from ._core import (
     check_pairs,
     code_array,
@@ -62,7 +62,7 @@ class _Call:
     def refuse_many(self, prefix: str, pair: tuple[Any, Any], who: str) -> None:
         """Raise an error for parameters of each channel where there is one pair."""
         for name, p in zip(("scale", "zero_point"), pair, strict=True):
-            if np.ndim(p) > 0:
+            if several(p):
                 raise ValueError(
                     f"{self.op}: {prefix}{name} has shape {np.shape(p)}, not (): {who} "
                     f"one scale and zero point"
@@ -107,7 +107,7 @@ class _Call:
             for v in (*first[1:], *second)
         ]
         pair = self.out_scale, self.out_zero
-        many = any(map(np.ndim, pair))
+        many = any(map(several, pair))
         if x.dtype == y.dtype and x.dtype.itemsize == 1 and not many:
             gain, shift, weight, bias = numbers
             to_scale, to_zero = map(_plain, pair)
@@ -273,7 +273,7 @@ def qbatch_norm(
     if inner == 1:
         shape, along, at = (1, *shape[:2]), (1, 1, *channels), 2
     first: tuple[Any, ...] = call.zero, call.real_scale, 0
-    if np.ndim(call.zero) or np.ndim(call.real_scale):
+    if several(call.zero) or several(call.scale):
         dtypes = np.int32, np.float32, np.float32
         first = tuple(
             np.full(channels, v, to).reshape(along)
