@@ -219,6 +219,20 @@ def pair_or(default: tuple[Any, Any], given: tuple[Any, Any]) -> tuple[Any, Any]
     )
 
 
+def several(parameter: Any) -> bool:
+    """Say whether it is neither a number nor left out; it need not be valid.
+
+    Examples
+    --------
+    >>> from qops._arrays import several
+    >>> several(0.5), several([0.5, 1.0])
+    (False, True)
+    """
+    if parameter is None or isinstance(parameter, (int, float)):
+        return False
+    return bool(getattr(parameter, "ndim", 1))
+
+
 def integer(op: str, name: str, value: Any) -> int:
     """Return an integer; name is what it is."""
     try:

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any, Literal, overload
 
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -177,6 +178,9 @@ def check_pairs(
     *,
     rounded: bool = True,
     limits: tuple[int, int, str] | None = None,
+) -> None: ...
+def run_rows(
+    part: Callable[[int, int], object], rows: int, n_elements: int
 ) -> None: ...
 
 FEW_CHANNELS: int

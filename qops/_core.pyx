@@ -15,6 +15,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 import operator
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -239,7 +240,8 @@ cdef extern from "interpolation.h" nogil:
         int32_t zero
         blend_dim dim[3]
         size_t channels, x_size, y_size
-    void interpolate_one "interpolate"(const interpolation *, const char *, char *)
+    void interpolate_rows "interpolate"(
+        const interpolation *, const char *, char *, size_t, size_t)
 
 cdef extern from "softmax.h" nogil:
     ctypedef struct softmax_rows:
@@ -1091,6 +1093,24 @@ cdef size_t _part_size(double seconds, size_t done, size_t rest, size_t unit):
     return rest if n <= 1 else (rest // n + unit) // unit * unit
 
 
+def run_rows(part, size_t rows, size_t n_elements):
+    """Call part(first, end) for all rows, in as many threads as it pays."""
+    cdef size_t i, step
+    cdef double start
+    if n_elements <= LARGE_ELEMENTS or threads.get_num_threads() == 1 or rows < 2:
+        part(0, rows)
+        return
+    i = min(rows, 1 + MEASURED_ELEMENTS * rows // n_elements)
+    start = perf_counter()
+    part(0, i)
+    if i == rows:
+        return
+    step = _part_size(perf_counter() - start, i, rows - i, 1)
+    threads.run_parts([
+        partial(part, first, min(first + step, rows)) for first in range(i, rows, step)
+    ])
+
+
 @cython.final
 cdef class _PlainPart:
     """A range of the elements of a call on contiguous arrays."""
@@ -1600,12 +1620,12 @@ cdef Py_ssize_t _step(cnp.ndarray x, int i) noexcept:
 
 
 cdef void _set_affine(
-    qops_affine *to, cnp.ndarray gain, cnp.ndarray shift, Py_ssize_t outer
+    qops_affine *to, cnp.ndarray gain, cnp.ndarray shift, Py_ssize_t *outer_step
 ) noexcept:
-    """Point to the gains and shifts of an outer index; arrays are laid out alike."""
-    cdef Py_ssize_t first = outer * _step(gain, 0)
-    to.gain = <const float *>(cnp.PyArray_BYTES(gain) + first)
-    to.shift = <const float *>(cnp.PyArray_BYTES(shift) + first)
+    """Point to gains and shifts, which are laid out alike; steps are in numbers."""
+    to.gain = <const float *>cnp.PyArray_DATA(gain)
+    to.shift = <const float *>cnp.PyArray_DATA(shift)
+    outer_step[0] = _step(gain, 0) // 4
     to.row_step = _step(gain, 1) // 4
     to.per_element = _step(gain, 2) != 0
 
@@ -1614,27 +1634,60 @@ cdef float _largest(cnp.ndarray x) noexcept:
     return largest_size(<const float *>cnp.PyArray_DATA(x), cnp.PyArray_SIZE(x))
 
 
+cdef void _move_affine(qops_affine *to, Py_ssize_t i) noexcept nogil:
+    to.gain += i
+    to.shift += i
+    if to.center != NULL:
+        to.center += i
+
+
 # From so many elements on, a table of all codes is faster than to normalize each.
 cdef enum:
     NORMALIZED_ROW = 1024
 
 
-cdef void _normalize_by_tables(
-    qops_convert_fn *fn, qops_table_fn *take_fn, const char *x, char *y,
-    size_t rows, size_t n, qops_params *p
-) noexcept nogil:
-    """Normalize rows with one number each of everything."""
-    cdef char entries[256]
-    cdef size_t r
-    p.row = 256
-    for r in range(rows):
-        fn(_all_bytes, entries, 256, p)
-        take_fn(x + r * n, y + r * n, n, entries)
-        p.first.gain += p.first.row_step
-        p.first.shift += p.first.row_step
-        p.first.center += p.first.row_step
-        p.second.gain += p.second.row_step
-        p.second.shift += p.second.row_step
+@cython.final
+cdef class _NormPart:
+    """A normalization; a call does a range of its rows."""
+
+    cdef qops_params p
+    cdef Py_ssize_t first_outer, second_outer  # from outer index to outer index
+    cdef qops_convert_fn *fn
+    cdef qops_table_fn *take
+    cdef const char *x
+    cdef char *y
+    cdef size_t rows, row
+
+    def __call__(self, size_t first, size_t end):
+        cdef qops_params p = self.p
+        cdef size_t outer, i, n, row = self.row
+        cdef bint one_each = not (p.first.per_element or p.second.per_element)
+        with nogil:
+            while first < end:
+                outer, i = first // self.rows, first % self.rows
+                n = min(self.rows - i, end - first)
+                p.first, p.second = self.p.first, self.p.second
+                _move_affine(
+                    &p.first, outer * self.first_outer + i * p.first.row_step)
+                _move_affine(
+                    &p.second, outer * self.second_outer + i * p.second.row_step)
+                if row >= NORMALIZED_ROW and one_each:
+                    self.by_tables(first, n, &p)
+                else:
+                    p.row = p.a_step = p.y_step = row
+                    self.fn(self.x + first * row, self.y + first * row, n * row, &p)
+                first += n
+
+    cdef void by_tables(self, size_t first, size_t n, qops_params *p) noexcept nogil:
+        """Normalize rows with one number each of everything."""
+        cdef char entries[256]
+        cdef size_t r
+        p.row = 256
+        for r in range(first, first + n):
+            self.fn(_all_bytes, entries, 256, p)
+            self.take(self.x + r * self.row, self.y + r * self.row, self.row, entries)
+            _move_affine(&p.first, p.first.row_step)
+            _move_affine(&p.second, p.second.row_step)
 
 
 def normalize(
@@ -1651,43 +1704,31 @@ def normalize(
     made them.
     """
     cdef const kernel_table *table = table_in_use()
-    cdef qops_params p
+    cdef _NormPart part = _NormPart()
+    cdef qops_params *p = &part.p
     cdef one_pair pair
     cdef int code = _code_of(q)
-    cdef const char *x = cnp.PyArray_BYTES(q)
-    cdef char *y = cnp.PyArray_BYTES(out)
-    cdef size_t rows = cnp.PyArray_DIM(q, 1), row = cnp.PyArray_DIM(q, 2)
-    cdef size_t n = rows * row
-    cdef Py_ssize_t outer
     cdef double inner, largest  # of what is rounded on the way, and of the results
-    cdef qops_convert_fn *fn = <qops_convert_fn *>_normalize.find(table, code, code)
-    cdef qops_table_fn *take_fn = <qops_table_fn *>_take.find(table, u8, u8)
-    memset(&p, 0, sizeof(p))
-    if fn is NULL or not _one_pair(
+    memset(p, 0, sizeof(qops_params))
+    part.fn = <qops_convert_fn *>_normalize.find(table, code, code)
+    part.take = <qops_table_fn *>_take.find(table, u8, u8)
+    if part.fn is NULL or not _one_pair(
         &pair, out_scale, out_zero_point, <qops_dtype>code, True
     ):
         raise ValueError("normalize: arguments are not as it needs them")
     p.y = pairs_of_one(&pair)
     p.divide = not pairs_limit(&p.y, <qops_dtype>code, pair.scale, pair.scale)
-    if n == 0:
+    if q.size == 0:
         return
     inner = 1.001 * (256.0 * _largest(gain) + _largest(shift))
     largest = 1.001 * (inner * _largest(weight) + _largest(bias))
     p.small = inner < FLT_MAX and largest < LARGEST_QUOTIENT * pair.scale
-    for outer in range(cnp.PyArray_DIM(q, 0)):
-        _set_affine(&p.first, gain, shift, outer)
-        p.first.center = <const int32_t *>(
-            cnp.PyArray_BYTES(center) + outer * _step(center, 0))
-        _set_affine(&p.second, weight, bias, outer)
-        p.row = p.a_step = p.y_step = row
-        with nogil:
-            if (
-                row < NORMALIZED_ROW or p.first.per_element or p.second.per_element
-            ):
-                fn(x + outer * n, y + outer * n, n, &p)
-            else:
-                _normalize_by_tables(
-                    fn, take_fn, x + outer * n, y + outer * n, rows, row, &p)
+    _set_affine(&p.first, gain, shift, &part.first_outer)
+    p.first.center = <const int32_t *>cnp.PyArray_DATA(center)
+    _set_affine(&p.second, weight, bias, &part.second_outer)
+    part.x, part.y = cnp.PyArray_BYTES(q), cnp.PyArray_BYTES(out)
+    part.rows, part.row = cnp.PyArray_DIM(q, 1), cnp.PyArray_DIM(q, 2)
+    run_rows(part, cnp.PyArray_DIM(q, 0) * part.rows, q.size)
 
 
 FEW_CHANNELS = POOL_FEW
@@ -1695,15 +1736,14 @@ FEW_CHANNELS = POOL_FEW
 
 @cython.final
 cdef class _PoolPart:
-    """A range of the rows of a pooling, with buffers of its own."""
+    """A pooling; a call does a range of its rows, with buffers of its own."""
 
     cdef pooling p
     cdef const char *x
     cdef char *y
-    cdef size_t first, end
     cdef bint columns
 
-    def __call__(self):
+    def __call__(self, size_t first, size_t end):
         cdef pooling p = self.p
         cdef size_t rows = p.dim[0].most * p.dim[1].most, slots = pool_slots(&p)
         cdef size_t taps = rows * max(p.dim[2].most, p.kernel)
@@ -1724,7 +1764,7 @@ cdef class _PoolPart:
                 raise MemoryError
             with nogil:
                 pool_clear(&p)
-                pool_rows(&p, self.x, self.y, self.first, self.end)
+                pool_rows(&p, self.x, self.y, first, end)
         finally:
             PyMem_RawFree(p.columns)
             PyMem_RawFree(p.taps)
@@ -1821,8 +1861,7 @@ def pool(
                 pointers[i] = cnp.PyArray_DATA(table)
         p.how = pointers
         part.x, part.y = cnp.PyArray_BYTES(q), cnp.PyArray_BYTES(out)
-        part.first, part.end = 0, cnp.PyArray_DIM(q, 0) * p.dim[0].out * p.dim[1].out
-        part()
+        run_rows(part, cnp.PyArray_DIM(q, 0) * p.dim[0].out * p.dim[1].out, q.size)
     finally:
         PyMem_RawFree(pointers)
         PyMem_RawFree(entries)
@@ -1839,6 +1878,34 @@ def real_means(cnp.ndarray sums not None, double scale, double divisor):
     return means
 
 
+@cython.final
+cdef class _InterpolationPart:
+    """An interpolation; a call does a range of its rows."""
+
+    cdef interpolation p
+    cdef _Pairs a, b
+    cdef const char *x
+    cdef char *y
+    cdef size_t x_bytes, y_bytes, n_pairs
+
+    def __call__(self, size_t first, size_t end):
+        cdef interpolation p = self.p
+        cdef size_t image, row, n, c, rows = p.dim[0].out * p.dim[1].out
+        cdef bint each_a = not self.a.one_for_all(), each_b = not self.b.one_for_all()
+        with nogil:
+            while first < end:
+                image, row = first // rows, first % rows
+                n = min(rows - row, end - first)
+                c = image % self.n_pairs
+                p.params.a = pairs_from(self.a.pairs, c if each_a else 0)
+                p.params.y = pairs_from(self.b.pairs, c if each_b else 0)
+                p.zero = p.params.a.zero[0]
+                interpolate_rows(
+                    &p, self.x + image * self.x_bytes, self.y + image * self.y_bytes,
+                    row, row + n)
+                first += n
+
+
 def interpolate(
     cnp.ndarray q not None, list dims not None, Py_ssize_t channels,
     scale, zero_point, out_scale, out_zero_point, cnp.ndarray out not None
@@ -1852,26 +1919,22 @@ def interpolate(
     Arguments are as resizing.py has checked and made them.
     """
     cdef const kernel_table *kernels = table_in_use()
-    cdef interpolation p
-    cdef _Pairs a, b
+    cdef _InterpolationPart part = _InterpolationPart()
+    cdef interpolation *p = &part.p
     cdef cnp.ndarray low, high, low_weight, high_weight
     cdef int d, x_code = _code_of(q), y_code = _code_of(out)
-    cdef Py_ssize_t i, c, n_outer = cnp.PyArray_DIM(q, 0)
-    cdef Py_ssize_t n_pairs = max(np.size(k) for k in (
-        scale, zero_point, out_scale, out_zero_point))
-    cdef bint each_a, each_b
-    cdef const char *x = cnp.PyArray_BYTES(q)
-    cdef char *y = cnp.PyArray_BYTES(out)
-    cdef size_t x_bytes, y_bytes
-    memset(&p, 0, sizeof(p))
+    cdef Py_ssize_t n_outer = cnp.PyArray_DIM(q, 0)
+    memset(p, 0, sizeof(interpolation))
     p.columns = <qops_neighbors_fn *>_blend_columns.find(kernels, x_code, f32)
     p.rows = <qops_blend_fn *>_blend_rows.find(kernels, f32, y_code)
     if p.columns is NULL or p.rows is NULL:
         raise ValueError("interpolate: arguments are not as it needs them")
-    a = _pairs("interpolate", "", scale, zero_point, x_code, True, (n_pairs,), 0, None)
-    b = _pairs("interpolate", "out_", out_scale, out_zero_point, y_code, True,
-               (n_pairs,), 0, None)
-    each_a, each_b = not a.one_for_all(), not b.one_for_all()
+    shape = np.broadcast_shapes(*map(np.shape, (
+        np.ravel(scale), zero_point, out_scale, out_zero_point)))
+    part.n_pairs = shape[0]
+    part.a = _pairs("interpolate", "", scale, zero_point, x_code, True, shape, 0, None)
+    part.b = _pairs(
+        "interpolate", "out_", out_scale, out_zero_point, y_code, True, shape, 0, None)
     for d in range(3):
         low, high, low_weight, high_weight = dims[d]
         p.dim[d].n_in, p.dim[d].out = cnp.PyArray_DIM(q, d + 1), low.size
@@ -1882,31 +1945,27 @@ def interpolate(
     p.channels = channels
     p.x_size, p.y_size = cnp.PyArray_ITEMSIZE(q), cnp.PyArray_ITEMSIZE(out)
     p.params.divide = not pairs_limit(
-        &b.pairs, <qops_dtype>y_code, b.smallest, b.largest)
+        &part.b.pairs, <qops_dtype>y_code, part.b.smallest, part.b.largest)
     if out.size == 0:
         return
-    x_bytes, y_bytes = q.nbytes // n_outer, out.nbytes // n_outer
-    with nogil:
-        for i in range(n_outer):
-            c = i % n_pairs
-            p.params.a = pairs_from(a.pairs, c if each_a else 0)
-            p.params.y = pairs_from(b.pairs, c if each_b else 0)
-            p.zero = p.params.a.zero[0]
-            interpolate_one(&p, x + i * x_bytes, y + i * y_bytes)
+    part.x, part.y = cnp.PyArray_BYTES(q), cnp.PyArray_BYTES(out)
+    part.x_bytes, part.y_bytes = q.nbytes // n_outer, out.nbytes // n_outer
+    run_rows(part, n_outer * p.dim[0].out * p.dim[1].out, out.size)
 
 
 @cython.final
 cdef class _SoftmaxPart:
-    """A range of the rows of a softmax."""
+    """A softmax; a call does a range of its rows."""
 
     cdef softmax_rows p
     cdef const uint8_t *x
     cdef uint8_t *y
-    cdef size_t rows, n
+    cdef size_t n
 
-    def __call__(self):
+    def __call__(self, size_t first, size_t end):
+        cdef size_t i = first * self.n
         with nogil:
-            softmax_of(&self.p, self.x, self.y, self.rows, self.n)
+            softmax_of(&self.p, self.x + i, self.y + i, end - first, self.n)
 
 
 def softmax(
@@ -1920,13 +1979,11 @@ def softmax(
     softmax.py has checked and made them.
     """
     cdef const kernel_table *kernels = table_in_use()
-    cdef _SoftmaxPart part
-    cdef softmax_rows p
+    cdef _SoftmaxPart part = _SoftmaxPart()
+    cdef softmax_rows *p = &part.p
     cdef one_pair pair
     cdef int x_code = _code_of(q), y_code = _code_of(out)
-    cdef size_t rows = cnp.PyArray_DIM(q, 0), n = cnp.PyArray_DIM(q, 1), i, m
-    cdef double start
-    memset(&p, 0, sizeof(p))
+    memset(p, 0, sizeof(softmax_rows))
     p.exponentials = <qops_rows_fn *>_exponentials.find(kernels, x_code, u8)
     p.take = <qops_table_fn *>_take.find(kernels, u8, u8)
     p.take_numbers = <qops_table_fn *>_take_words.find(kernels, u8, f32)
@@ -1939,21 +1996,10 @@ def softmax(
     p.numbers = <const float *>cnp.PyArray_DATA(numbers)
     p.unit, p.scale, p.zero = unit, pair.scale, zero_point
     p.out = <qops_dtype>y_code
-    parts, i, m = [], 0, min(rows, 1 + MEASURED_ELEMENTS // n)
-    while i < rows:
-        part = _SoftmaxPart()
-        part.p, part.rows, part.n = p, m, n
-        part.x = <const uint8_t *>cnp.PyArray_DATA(q) + i * n
-        part.y = <uint8_t *>cnp.PyArray_DATA(out) + i * n
-        i += m
-        if not parts:  # the first shows how long the others will take
-            start = perf_counter()
-            part()
-            if i < rows:
-                m = _part_size(perf_counter() - start, i, rows - i, 1)
-        parts.append(part)
-        m = min(m, rows - i)
-    threads.run_parts(parts[1:])
+    part.x = <const uint8_t *>cnp.PyArray_DATA(q)
+    part.y = <uint8_t *>cnp.PyArray_DATA(out)
+    part.n = cnp.PyArray_DIM(q, 1)
+    run_rows(part, cnp.PyArray_DIM(q, 0), q.size)
 
 
 cdef bint _apart_plain(cnp.ndarray x, object y) noexcept:

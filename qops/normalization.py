@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import axis_of, integer, pair_or, part, pieces
+from ._arrays import axis_of, integer, pair_or, part, pieces, several
 from ._core import (
     check_pairs,
     code_array,
@@ -17,6 +17,7 @@ from ._core import (
     normalize,
     quantize,
     result_array,
+    run_rows,
 )
 
 Array = NDArray[Any]
@@ -61,7 +62,7 @@ class _Call:
     def refuse_many(self, prefix: str, pair: tuple[Any, Any], who: str) -> None:
         """Raise an error for parameters of each channel where there is one pair."""
         for name, p in zip(("scale", "zero_point"), pair, strict=True):
-            if np.ndim(p) > 0:
+            if several(p):
                 raise ValueError(
                     f"{self.op}: {prefix}{name} has shape {np.shape(p)}, not (): {who} "
                     f"one scale and zero point"
@@ -103,7 +104,7 @@ class _Call:
         center = _three(first[0], np.int32)
         numbers = [_three(v, np.float32) for v in (*first[1:], *second)]
         pair = self.out_scale, self.out_zero
-        many = any(map(np.ndim, pair))
+        many = any(map(several, pair))
         if x.dtype == y.dtype and x.dtype.itemsize == 1 and not many:
             gain, shift, weight, bias = numbers
             to_scale, to_zero = map(_plain, pair)
@@ -145,6 +146,18 @@ def spread(
 def _three(v: ArrayLike, dtype: DTypeLike) -> Array:
     """Return a contiguous array of three dimensions at least."""
     return np.array(v, dtype, order="C", ndmin=3, copy=None)
+
+
+def _sums(x: Array, axis: int) -> list[tuple[Array, ...]]:
+    """Return the sums and sums of squares along axis 1, of parts of x along an axis."""
+    found: dict[int, tuple[Array, Array]] = {}
+
+    def part(first: int, end: int) -> None:
+        some = x[first:end] if axis == 0 else x[:, first:end]
+        found[first] = hsum(some, 1), hsum_sq(some, 1)
+
+    run_rows(part, x.shape[axis], x.size)
+    return list(zip(*(found[first] for first in sorted(found)), strict=True))
 
 
 def _plain(p: Any) -> Any:
@@ -263,7 +276,7 @@ def qbatch_norm(
     if inner == 1:
         shape, along, at = (1, *shape[:2]), (1, 1, *channels), 2
     first: tuple[Any, ...] = call.zero, call.real_scale, 0
-    if np.ndim(call.zero) or np.ndim(call.real_scale):
+    if several(call.zero) or several(call.scale):
         dtypes = np.int32, np.float32, np.float32
         first = tuple(
             np.full(channels, v, to).reshape(along)
@@ -348,8 +361,8 @@ def qlayer_norm(
     biases = _vector(op, "bias", bias, last, 0).reshape(1, 1, n)
     if call.x.size == 0:
         return call.run((1, rows, n), (0, 1.0, 0.0), (1.0, 0.0))
-    flat = call.x.reshape(rows, n)
-    statistics = call.statistics(hsum(flat, 1), hsum_sq(flat, 1), n)
+    sums, squares = map(np.concatenate, _sums(call.x.reshape(rows, n), 0))
+    statistics = call.statistics(sums, squares, n)
     first = tuple(v.reshape(1, rows, 1) for v in statistics)
     return call.run((1, rows, n), first, (weights, biases))
 
@@ -519,14 +532,13 @@ def _group_norm(
     if call.x.size == 0:
         return call.run(full, (0, 1.0, 0.0), (1.0, 0.0), axis=at)
     each = channels // n_groups
-    if last:
-        x = call.x.reshape(full)
-        sums, squares = (
-            f(x, 1).reshape(samples, n_groups, each).sum(2) for f in (hsum, hsum_sq)
-        )
+    if last:  # parts of exact sums may be added up
+        both = [sum(v[1:], v[0]) for v in _sums(call.x.reshape(full), 1)]
+        sums, squares = (v.reshape(samples, n_groups, each).sum(2) for v in both)
     else:
-        x = call.x.reshape(samples, n_groups, each * positions)
-        sums, squares = hsum(x, 2), hsum_sq(x, 2)
+        x = call.x.reshape(samples * n_groups, each * positions)
+        both = [np.concatenate(v) for v in _sums(x, 0)]
+        sums, squares = (v.reshape(samples, n_groups) for v in both)
     statistics = call.statistics(sums, squares, each * positions)
     along = (1, channels) if last else (channels, 1)
     first = (np.repeat(v, each, 1).reshape(samples, *along) for v in statistics)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import Index, pair_or, part
+from ._arrays import Index, pair_or, part, several
 from ._core import (
     FEW_CHANNELS,
     check_pairs,
@@ -45,13 +45,6 @@ class Windows(NamedTuple):
     padded: tuple[int, int, int] | None = None  # kernel, stride, padding of rows
 
 
-def _many(parameter: Any) -> bool:
-    """Say whether it is neither a number nor left out; it need not be valid."""
-    if parameter is None or isinstance(parameter, (int, float)):
-        return False
-    return bool(getattr(parameter, "ndim", 1))
-
-
 class SpatialCall:
     """What poolings and resizing are given, checked, and how they end."""
 
@@ -73,7 +66,7 @@ class SpatialCall:
         self.axis = x.ndim - 1 if channels_last else 1
         self.pair, self.out_pair = pair, pair_or(pair, out_pair)
         self.given_out = any(p is not None for p in out_pair)
-        self.per_channel = any(map(_many, (*pair, *out_pair)))
+        self.per_channel = any(map(several, (*pair, *out_pair)))
         check_pairs(op, "", *pair, x.dtype, x.shape, self.axis)
         self.x = np.ascontiguousarray(x, x.dtype.newbyteorder("="))
         self.spatial = x.shape[1:-1] if channels_last else x.shape[2:]

@@ -98,6 +98,53 @@ def test_any_number_of_threads(level, eager, monkeypatch, name):
         assert max(counts) >= 7
 
 
+IMAGES = np.resize(A, (3, 20, 100, 110))
+IMAGE = np.resize(A, (1, 150, 200, 20))
+CLIP = np.resize(A.view(np.int8), (2, 4, 19, 60, 70))
+OF_CHANNELS = np.linspace(0.1, 2, 20), np.arange(20)
+OWN = {"kernel": 3, "stride": 2, "padding": 1}
+MEAN = {"mean": np.linspace(-1, 1, 20), "var": np.linspace(0.1, 3, 20)}
+LAYERS = {
+    "max": lambda: qops.qmax_pool(IMAGES, 0.1, 3, kernel=3, stride=1, padding=1),
+    "max last": lambda: qops.qmax_pool(IMAGE, 0.1, 3, channels_last=True, **OWN),
+    "max in planes": lambda: qops.qmax_pool(CLIP, 0.1, 3, **OWN),
+    "mean": lambda: qops.qavg_pool(IMAGES, 0.1, 3, **OWN),
+    "mean, table": lambda: qops.qavg_pool(IMAGES, 0.1, 3, dtype=np.int16, **OWN),
+    "mean of each": lambda: qops.qavg_pool(IMAGES, *OF_CHANNELS, 0.2, 5, **OWN),
+    "mean last": lambda: qops.qavg_pool(IMAGE, *OF_CHANNELS, channels_last=True, **OWN),
+    "adaptive": lambda: qops.qadaptive_avg_pool(IMAGES, 0.1, 3, size=40),
+    "bilinear": lambda: qops.qinterpolate(
+        IMAGES, *OF_CHANNELS, size=(130, 90), mode="bilinear"
+    ),
+    "bilinear last": lambda: qops.qinterpolate(
+        IMAGE, 0.1, 3, size=(160, 180), mode="bilinear", channels_last=True
+    ),
+    "trilinear": lambda: qops.qinterpolate(
+        CLIP, 0.1, 3, scale_factor=1.1, mode="trilinear"
+    ),
+    "batch": lambda: qops.qbatch_norm(IMAGES, 0.1, 3, 0.2, 5, **MEAN),
+    "batch last": lambda: qops.qbatch_norm(IMAGE, 0.1, 3, 0.2, 5, axis=-1, **MEAN),
+    "layer": lambda: qops.qlayer_norm(IMAGE, 0.1, 3, 0.2, 5),
+    "rows of 32 bits": lambda: qops.qlayer_norm(channels(WIDE), 0.1, 3, 0.2, 5),
+    "group": lambda: qops.qgroup_norm(IMAGES, 0.1, 3, 0.2, 5, groups=20),
+    "group last": lambda: qops.qgroup_norm(IMAGE, 0.1, 3, 0.2, 5, groups=4, axis=-1),
+    "instance": lambda: qops.qinstance_norm(IMAGES, *OF_CHANNELS, 0.2, 5),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_with_any_number_of_threads(level, eager, monkeypatch, name):
+    counts = started(monkeypatch)
+    qops.set_num_threads(1)
+    expected = LAYERS[name]()
+    assert counts == []
+    for n in range(2, 9):
+        qops.set_num_threads(n)
+        same(LAYERS[name](), expected)
+    assert len(counts) >= 7
+    assert max(counts) >= 7
+
+
 def test_results_are_right(level, eager):
     qops.set_num_threads(5)
     same(CALLS["quantize"](None), oracles.quantize(X, 0.1, 3, np.int8))

@@ -28,47 +28,48 @@ typedef struct {
     size_t x_size, y_size;
 } interpolation;
 
-/* Some channels of the columns j..j+n) of all rows */
-static inline void interpolate_block(const interpolation *p, const char *x, char *y, size_t j,
-                                     size_t n, size_t c, size_t channels) {
+/* Some channels of the columns j..j+n) of the rows from..to) */
+static inline void interpolate_block(const interpolation *p, const char *x, char *y, size_t from,
+                                     size_t to, size_t j, size_t n, size_t c, size_t channels) {
     const blend_dim *depth = &p->dim[0], *height = &p->dim[1], *width = &p->dim[2];
     const qops_taps taps = {width->low + j, width->high + j, width->low_weight + j,
                             width->high_weight + j, p->zero};
     float numbers[4][BLENDED];
     const char *held[4] = {NULL, NULL, NULL, NULL};
     qops_rows r = {.four = depth->out > 1 || depth->in > 1};
-    for (size_t a = 0; a < depth->out; a++)
-        for (size_t b = 0; b < height->out; b++) {
-            for (int k = 0; k < (r.four ? 4 : 2); k++) {
-                const int64_t plane = k < 2 ? depth->low[a] : depth->high[a];
-                const int64_t row = k % 2 == 0 ? height->low[b] : height->high[b];
-                const size_t at = ((size_t)plane * height->in + (size_t)row) * width->in + c;
-                /* neighbours are one row apart, so they never want the same place */
-                const int place = k / 2 * 2 + (int)(row & 1);
-                const char *from = x + at * p->x_size;
-                if (held[place] != from) {
-                    p->columns(from, &taps, numbers[place], n, channels);
-                    held[place] = from;
-                }
-                r.x[k] = numbers[place];
+    for (size_t i = from; i < to; i++) {
+        const size_t a = i / height->out, b = i % height->out;
+        for (int k = 0; k < (r.four ? 4 : 2); k++) {
+            const int64_t plane = k < 2 ? depth->low[a] : depth->high[a];
+            const int64_t row = k % 2 == 0 ? height->low[b] : height->high[b];
+            const size_t at = ((size_t)plane * height->in + (size_t)row) * width->in + c;
+            /* neighbours are one row apart, so they never want the same place */
+            const int place = k / 2 * 2 + (int)(row & 1);
+            const char *source = x + at * p->x_size;
+            if (held[place] != source) {
+                p->columns(source, &taps, numbers[place], n, channels);
+                held[place] = source;
             }
-            r.weight[0] = height->low_weight[b];
-            r.weight[1] = height->high_weight[b];
-            r.weight[2] = depth->low_weight[a];
-            r.weight[3] = depth->high_weight[a];
-            const size_t to = ((a * height->out + b) * width->out + j) * p->channels + c;
-            p->rows(&r, y + to * p->y_size, n * channels, &p->params);
+            r.x[k] = numbers[place];
         }
+        r.weight[0] = height->low_weight[b];
+        r.weight[1] = height->high_weight[b];
+        r.weight[2] = depth->low_weight[a];
+        r.weight[3] = depth->high_weight[a];
+        const size_t at = (i * width->out + j) * p->channels + c;
+        p->rows(&r, y + at * p->y_size, n * channels, &p->params);
+    }
 }
 
-/* One array without the outer dimension */
-static inline void interpolate(const interpolation *p, const char *x, char *y) {
+/* The rows from..to) of one array without the outer dimension, planes one after the other */
+static inline void interpolate(const interpolation *p, const char *x, char *y, size_t from,
+                               size_t to) {
     for (size_t c = 0; c < p->channels; c += BLENDED) {
         const size_t channels = p->channels - c < BLENDED ? p->channels - c : BLENDED;
         const size_t most = p->channels < BLENDED ? BLENDED / p->channels : 1;
         for (size_t j = 0; j < p->dim[2].out; j += most) {
             const size_t n = p->dim[2].out - j < most ? p->dim[2].out - j : most;
-            interpolate_block(p, x, y, j, n, c, channels);
+            interpolate_block(p, x, y, from, to, j, n, c, channels);
         }
     }
 }
