@@ -6,6 +6,7 @@ import math
 import numpy as np
 import oracles
 import pytest
+from guard import guarded
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from oracles import CODES, limits, same
@@ -228,6 +229,22 @@ def test_large_windows(level, dtype, shape, kernel, stride):
         expected = avg_pool(q, 0.1, lo, to, out_dtype, windows)
         got = 0.1, lo, *to
         both_layouts(qops.qavg_pool, q, expected, *got, dtype=out_dtype, **own)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 21, 70])
+@pytest.mark.parametrize("dtype", CODES)
+def test_nothing_beyond_the_arrays_is_touched(level, dtype, channels):
+    for (n, k, s), last in itertools.product(
+        [(67, 3, 1), (67, 3, 2), (67, 5, 5), (33, 33, 1)], (False, True)
+    ):
+        shape = (1, n, n, channels) if last else (1, channels, n, n)
+        q = guarded(math.prod(shape), dtype).reshape(shape)
+        q[...] = codes(q.size, dtype).reshape(shape)
+        own = {"kernel": k, "stride": s, "channels_last": last}
+        for pool in (qops.qmax_pool, qops.qavg_pool):
+            expected = pool(q.copy(), 0.1, 3, **own)
+            out = guarded(expected.size, dtype).reshape(expected.shape)
+            same(pool(q, 0.1, 3, **own, out=out), expected)
 
 
 def test_means_are_those_of_exact_sums():

@@ -4,12 +4,12 @@
  * lie inside the array, and of which kind it is: padding, strides and adaptive windows are all the
  * same here. A kernel gets a pointer for each tap, and outputs that follow each other as one run.
  *
- * With few channels and sliding windows, rows are first copied between padding, of a code that
- * changes nothing, and taken apart by the stride's phases: then all taps are inside, and each tap of
- * all outputs of a row is contiguous. They are kept for the windows below.
+ * With few channels and windows that slide in small steps, rows are first copied between padding, of
+ * a code that changes nothing, and taken apart by the stride's phases: then all taps are inside, and
+ * each tap of all outputs of a row is contiguous. They are kept for the windows below.
  *
- * Means of more than 8-bit codes and small windows come from sums of 64 bits, a window at a time:
- * `sums` says how. */
+ * Other maxima are those of columns first. Means come from sums of 16 bits where these suffice, else
+ * from sums of 64 (pool_means): of windows, or of few channels from those of columns. */
 #ifndef QOPS_POOLING_H
 #define QOPS_POOLING_H
 
