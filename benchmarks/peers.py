@@ -547,6 +547,65 @@ def both_layouts(
     }
 
 
+def arithmetic(x: Any, y: Any) -> Any:
+    """Do six operations on real numbers."""
+    z = np.abs((x + y) * np.float32(0.5) - y)
+    return np.maximum(z, np.float32(0.1)) * x
+
+
+@qops.fuse
+def fused_arithmetic(a: Any, b: Any) -> Any:
+    """Do them on quantized arrays."""
+    return arithmetic(a.dequantize(), b.dequantize()).quantize(S3, Z3, dtype=U8)
+
+
+@qops.fuse
+def fused_add(a: Any, b: Any) -> Any:
+    """Add, and set what is negative to zero."""
+    x = a.dequantize() + b.dequantize()
+    return np.maximum(x, 0).quantize(S3, Z3, dtype=U8)
+
+
+def fused(n: int, function: Any) -> Work:
+    """A fused function; "eager" does each operation by itself with qops and NumPy."""
+    a, b = codes(n), codes(n, 1)
+    qa, qb, out = qops.QArray(a, S, Z), qops.QArray(b, S2, Z2), empty(U8, (n,))
+    work = Work(3)
+    work.into("qops", lambda: function(qa, qb, out=out), out)
+    if function is fused_add:
+        own = {"relu": True, "out": empty(U8, (n,))}
+        call = lambda: qops.qadd(a, S, Z, b, S2, Z2, S3, Z3, **own)  # noqa: E731
+        work.into("eager", call, own["out"])
+        return work
+    x, y, z, t = (empty(F32, (n,)) for _ in range(4))
+
+    def by_qops() -> Any:
+        qops.dequantize(a, S, Z, out=x)
+        qops.dequantize(b, S2, Z2, out=y)
+        return qops.quantize(arithmetic(x, y), S3, Z3, dtype=U8)
+
+    def with_out() -> None:
+        for q, real, scale, zero in ((a, x, S, Z), (b, y, S2, Z2)):
+            np.subtract(q, np.float32(zero), out=real)
+            np.multiply(real, np.float32(scale), out=real)
+        np.add(x, y, out=z)
+        np.multiply(z, np.float32(0.5), out=z)
+        np.subtract(z, y, out=z)
+        np.abs(z, out=z)
+        np.maximum(z, np.float32(0.1), out=z)
+        np.multiply(z, x, out=z)
+        np.divide(z, np.float32(S3), out=t)
+        np.rint(t, out=t)
+        np.clip(t, -Z3, 255 - Z3, out=t)
+        np.add(t, Z3, out=t)
+        np.copyto(np_out, t, casting="unsafe")
+
+    np_out = empty(U8, (n,))
+    work.add("eager", by_qops)
+    work.into("NumPy out=", with_out, np_out)
+    return work
+
+
 WORKS: dict[str, Callable[[int], Work]] = {
     "quantize f32 to u8": lambda n: quantize(n, "u8"),
     "quantize f32 to i8": lambda n: quantize(n, "i8"),
@@ -682,6 +741,8 @@ LAYERS: dict[str, Callable[[int], Work]] = {
     "softmax of rows of 128": lambda n: softmax(n, 128),
     "topk, 10 of rows of 1024": topk,
     "sort rows of 1024": sort,
+    "fused add and relu": lambda n: fused(n, fused_add),
+    "fused, six operations": lambda n: fused(n, fused_arithmetic),
     "pack 4 bits": pack,
     "unpack 4 bits": unpack,
 }
@@ -737,7 +798,7 @@ def versions() -> dict[str, str]:
 
 def markdown(rows: list[dict[str, Any]]) -> str:
     """Lay the numbers out as the README has them."""
-    others = ["PyTorch", "ONNX Runtime", "NumPy", "NumPy out=", "limit"]
+    others = ["PyTorch", "ONNX Runtime", "NumPy", "NumPy out=", "eager", "limit"]
     columns = [*levels(), *(o for o in others if any(o in r["speed"] for r in rows))]
     sizes = {n: size for size, n in SIZES.items()}
     lines = [

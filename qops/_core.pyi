@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from typing import Any, Literal, overload
+from typing import Any, Literal, Self, final, overload
 
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
@@ -246,13 +246,14 @@ def version() -> str: ...
 def select(levels: tuple[str, ...]) -> None: ...
 def opcodes() -> list[str]: ...
 
+@final
 class TileProgram:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         steps: list[Any],
         n_first: int,
         n_tiles: int,
         tile: int,
         n_inputs: int,
-    ) -> None: ...
+    ) -> Self: ...
     def run(self, operands: list[NDArray[Any]], numbers: list[Any]) -> None: ...

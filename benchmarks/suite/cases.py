@@ -601,6 +601,30 @@ def by_rows(op: str, dtype: np.dtype[Any], _: str, n: int) -> Calls:
     }[op]()
 
 
+@qops.fuse
+def _residual(a: Any, b: Any) -> Any:
+    x = np.abs(a.dequantize() + b.dequantize()) * np.float32(0.5)
+    return x.quantize(OUT_SCALE, 128, dtype=np.uint8)
+
+
+def fused(op: str, dtype: np.dtype[Any], _: str, n: int) -> Calls:
+    """Two quantized arrays, four operations and one result."""
+    at, by = (layout("per tensor", n, dtype, s) for s in (SCALE, OTHER_SCALE))
+    a, b = codes(dtype, (n,)), codes(dtype, (n,), seed=1)
+    qa, qb = qops.QArray(a, *at.pair), qops.QArray(b, *by.pair)
+    half = np.float32(0.5)
+    out = empty(dtype, (n,))
+    return Calls(
+        lambda: _residual(qa, qb, out=out).codes,
+        lambda: np_quantize(
+            np.abs(np_dequantize(a, *at.numpy) + np_dequantize(b, *by.numpy)) * half,
+            np.float32(OUT_SCALE),
+            np.float32(128),
+            dtype,
+        ),
+    )
+
+
 def composed(
     make: Callable[[str, np.dtype[Any], str, int], Calls],
     op: str,
@@ -717,6 +741,7 @@ COMPOSED = {
             composed(along, "qcumsum", "u8", kind)
             for kind in ("per tensor", "axis 0", "axis 1")
         ),
+        composed(fused, "fuse", "u8", read=2),
         composed(by_rows, "qtopk", "u8", written=0),
         composed(by_rows, "qsort", "u8"),
         composed(by_rows, "qsoftmax", "u8"),
